@@ -153,6 +153,7 @@ class Ladder:
         self.env = trueskill.TrueSkill(self.settings["mu"], self.settings["sigma"], self.beta, float(tau), float(draw_probability))
         self.initial = Rating(float(mu), float(sigma))
         self.ratings = {name: self.initial for name in self.teachers + self.students}
+        self.played = dict.fromkeys(self.ratings, 0)  # rated matches under each name, over the whole run
 
     def __repr__(self) -> str:
         return f"Ladder({len(self.teachers)} teachers, {len(self.students)} students, {self.matching})"
@@ -296,6 +297,8 @@ def _update(self: Ladder, teacher: str, student: str, winner: str) -> None:
     first, second = (teacher, student) if winner == "teacher" else (student, teacher)
     rated = rate_match(self.ratings[first], self.ratings[second], draw=winner == "draw", env=self.env)
     self.ratings[first], self.ratings[second], way = rated
+    self.played[teacher] += 1
+    self.played[student] += 1
     if way != "trueskill":
         logger.warning("match of %s and %s: the gap is too large for double precision, rated by %s", teacher, student, way)
 
@@ -335,7 +338,8 @@ def ranking(
 @patch
 def state_dict(self: Ladder) -> dict:  # JSON-able, exact
     "Everything needed to continue."
-    return {"settings": dict(self.settings), "ratings": {name: list(r) for name, r in self.ratings.items()}}
+    ratings = {name: list(rating) for name, rating in self.ratings.items()}
+    return {"settings": dict(self.settings), "ratings": ratings, "played": dict(self.played)}
 
 
 @patch
@@ -351,3 +355,4 @@ def load_state_dict(
         raise ValueError(f"ratings: saved for {sorted(state['ratings'])}, this ladder has {sorted(self.ratings)}")
     for name, (mu, sigma) in state["ratings"].items():
         self.set_rating(name, mu, sigma)
+    self.played = {name: int(n) for name, n in state["played"].items()}
