@@ -306,6 +306,10 @@ class DuplicateFilter:
         exact = _digest(problem.kind, program_form(problem.program), list(problem.inputs))
         return exact, _digest(problem.kind, program_form(problem.program, constants=True))
 
+    def verdict(self, exact: str, near: str) -> str | None:
+        "What a pair of hashes says about a problem."
+        return "duplicate" if exact in self.exact else "near_duplicate" if near in self.near else None
+
     def state_dict(self) -> dict:
         "Everything needed to continue, as plain JSON values in a fixed order."
         return {"exact": sorted(self.exact), "near": sorted(self.near)}
@@ -324,8 +328,7 @@ def check(
     problem: Problem,  # or a proposal
 ) -> str | None:  # "duplicate", "near_duplicate" or None
     "Whether an equal or a nearly equal problem has been added before."
-    exact, near = self.keys(problem)
-    return "duplicate" if exact in self.exact else "near_duplicate" if near in self.near else None
+    return self.verdict(*self.keys(problem))
 
 
 @patch
@@ -335,7 +338,7 @@ def add(
 ) -> str | None:  # what `check` said before
     "Check a problem, then remember it."
     exact, near = self.keys(problem)
-    found = self.check(problem)
+    found = self.verdict(exact, near)
     self.exact.add(exact)
     self.near.add(near)
     return found
