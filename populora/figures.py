@@ -4,15 +4,15 @@
 
 # %% auto #0
 __all__ = ['SYSTEMS', 'REWARDS', 'LOGS', 'PALETTE', 'DASHES', 'MARKERS', 'STYLE', 'LINES_NOTE', 'COMPLEXITY', 'EXPLOITS',
-           'HATCHES', 'PHASES', 'ROWS', 'COMPARISONS', 'PORTRAITS', 'FORMATS', 'read_log', 'Run', 'pick', 'base_name',
-           'default_label', 'load_run', 'find_runs', 'number', 'mean', 'series', 'smooth', 'group_runs', 'seed_band',
-           'line_style', 'styled', 'new_figure', 'describe', 'add_caption', 'finish_axes', 'draw_line', 'draw_systems',
-           'add_legend', 'solve_rate_and_reward', 'complexity', 'valid_so_far', 'coverage', 'members', 'draw_ratings',
-           'ratings', 'Matrix', 'pair_rates', 'draw_matrix', 'matchup_matrix', 'entropy_and_length', 'Anchor',
-           'anchor_curve', 'anchor_cells', 'draw_change', 'anchor_accuracy', 'exploit_share', 'reason_totals',
-           'draw_reasons', 'exploits', 'Life', 'lives', 'draw_birth', 'family_tree', 'phase_seconds', 'timings',
-           'fifths', 'student_rates', 'per_adapter', 'summarize', 'format_cell', 'Table', 'to_markdown',
-           'summary_table', 'save_figure', 'save_figures']
+           'HATCHES', 'PHASES', 'TRICKS', 'ROWS', 'COMPARISONS', 'PORTRAITS', 'FORMATS', 'read_log', 'pick', 'number',
+           'Run', 'base_name', 'default_label', 'load_run', 'find_runs', 'mean', 'series', 'smooth', 'group_runs',
+           'seed_band', 'line_style', 'styled', 'new_figure', 'describe', 'add_caption', 'finish_axes', 'draw_line',
+           'draw_systems', 'add_legend', 'solve_rate_and_reward', 'solve_rate_by_kind', 'complexity', 'valid_so_far',
+           'coverage', 'members', 'draw_ratings', 'ratings', 'Matrix', 'pair_rates', 'draw_matrix', 'matchup_matrix',
+           'entropy_and_length', 'Anchor', 'anchor_curve', 'anchor_cells', 'draw_change', 'anchor_accuracy',
+           'exploit_share', 'reason_totals', 'draw_reasons', 'exploits', 'Life', 'lives', 'draw_birth', 'family_tree',
+           'phase_seconds', 'timings', 'fifths', 'first_last', 'student_rates', 'per_adapter', 'summarize',
+           'format_cell', 'Table', 'to_markdown', 'summary_table', 'save_figure', 'save_figures']
 
 # %% ../nbs/17_figures.ipynb #10e3620b
 import json
@@ -50,6 +50,24 @@ def read_log(
         records.append(record)
     return records
 
+# %% ../nbs/17_figures.ipynb #ed70c0da
+def pick(
+    record: Any,  # nested dicts
+    *path: str,  # keys, outermost first
+) -> Any:  # the value, or None where a key is missing
+    "Walk down nested dicts."
+    for key in path:
+        if not isinstance(record, dict) or key not in record: return None
+        record = record[key]
+    return record
+
+
+def number(
+    value: Any,  # what a record holds
+) -> float:  # NaN for anything that is no number
+    "Turn a record's value into a float."
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else float("nan")
+
 # %% ../nbs/17_figures.ipynb #582a9721
 SYSTEMS = {"populora": "PopuLoRA", "azr": "AZR"}  # system in config.json -> name in legends
 REWARDS = {"eq2": "equation 2", "azr": "own reward"}  # the baseline's proposer reward -> words in legends
@@ -75,20 +93,9 @@ class Run:
     def seed(self) -> Any: return self.config.get("seed", "?")
 
     @property
-    def n_steps(self) -> int: return len(self.metrics)
+    def n_steps(self) -> int: return int(max((number(record.get("step")) for record in self.metrics), default=0))
 
 # %% ../nbs/17_figures.ipynb #c5cb9376
-def pick(
-    record: Any,  # nested dicts
-    *path: str,  # keys, outermost first
-) -> Any:  # the value, or None where a key is missing
-    "Walk down nested dicts."
-    for key in path:
-        if not isinstance(record, dict) or key not in record: return None
-        record = record[key]
-    return record
-
-
 def base_name(
     config: dict,  # config.json
 ) -> str:  # the base model's name, without folders
@@ -104,7 +111,7 @@ def default_label(
     "Name the system of a run, with the reward where it is not the system's own."
     system = str(config.get("system", "unknown"))
     name = SYSTEMS.get(system, system)
-    reward = pick(config, "agent", "reward")
+    reward = pick(config, "proposals", "reward")
     if reward in (None, system): return name
     return f"{name}, {REWARDS.get(reward, reward)}"
 
@@ -136,13 +143,6 @@ def find_runs(
     return list(found)
 
 # %% ../nbs/17_figures.ipynb #775eb403
-def number(
-    value: Any,  # what a record holds
-) -> float:  # NaN for anything that is no number
-    "Turn a record's value into a float."
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else float("nan")
-
-
 def mean(
     values: Sequence,  # numbers, NaN or None for unknown
 ) -> float:  # NaN when nothing is known
@@ -339,6 +339,22 @@ def solve_rate_and_reward(
     return add_caption(figure, "Solve rate and reward of each role. Solve rates are on the problems each system made for itself. "
                        + LINES_NOTE, runs)
 
+# %% ../nbs/17_figures.ipynb #12d8fd41
+@styled
+def solve_rate_by_kind(
+    runs: Sequence[Run],
+) -> Figure:
+    "Solve rate and valid proposals of each kind of task."
+    kinds = sorted({kind for run in runs for record in run.metrics for kind in record.get("kinds") or {}}) or ["code_f", "code_i", "code_o"]
+    figure, axes = new_figure(2, len(kinds), height=2.1)
+    for i, (key, title) in enumerate([("solve_rate", "solved"), ("valid_rate", "valid")]):
+        for j, kind in enumerate(kinds):
+            panel = axes[i * len(kinds) + j]
+            draw_systems(panel, runs, "kinds", kind, key)
+            finish_axes(panel, f"{kind}: {title}", "" if j else f"share {title}", "step" if i else "", rate=True)
+    add_legend(figure)
+    return add_caption(figure, "Top: share of attempts that solve, by kind of task. Bottom: share of proposals that are valid. " + LINES_NOTE, runs)
+
 # %% ../nbs/17_figures.ipynb #17e81655
 COMPLEXITY = {"ast_depth": "AST depth", "cyclomatic": "Cyclomatic complexity", "lines": "Lines of code", "variables": "Variables"}
 
@@ -478,14 +494,14 @@ def matchup_matrix(
 ) -> Figure:
     "Solve rate of each teacher-student pair, first and second half of training."
     teachers, students = members(run, "teacher"), members(run, "student")
-    middle = run.n_steps // 2 or 1
-    cut = run.metrics[middle]["step"] if middle < run.n_steps else float("inf")
-    halves = {"First half": [m for m in run.matches if m["step"] < cut], "Second half": [m for m in run.matches if m["step"] >= cut]}
+    middle = (run.n_steps + 1) // 2
+    halves = {f"Steps 1 to {middle}": [m for m in run.matches if m["step"] <= middle],
+              f"Steps {middle + 1} to {run.n_steps}": [m for m in run.matches if m["step"] > middle]}
     matrices = {title: pair_rates(matches, teachers, students) for title, matches in halves.items()}
     known = np.concatenate([matrix.rates[np.isfinite(matrix.rates)] for matrix in matrices.values()])
     figure, axes = new_figure(1, 2, height=2.9)
     for panel, (title, matrix) in zip(axes, matrices.items()):
-        if not halves[title]: finish_axes(panel, title, "teacher", "student"); continue
+        if not halves[title]: finish_axes(panel, "", "teacher", "student"); continue
         low, high = (known.min(), known.max()) if known.size else (0, 1)
         image = draw_matrix(panel, matrix, teachers, students, low - .02, high + .02)
         panel.set_title(title)
@@ -582,16 +598,16 @@ def anchor_accuracy(
         draw_line(over_steps, np.array(steps), np.array([mean([c.mean[i] for c, i in found]) for found in at]), index, label, markevery=1)
     if cells: draw_change(change, groups, cells)
     finish_axes(over_steps, "Over training", "accuracy")
-    labels = change.get_yticks(), [text.get_text() for text in change.get_yticklabels()]
     finish_axes(change, "Start to end", "", "accuracy")
-    if cells: change.set_yticks(*labels); change.xaxis.set_major_locator(MaxNLocator(nbins=6))
+    if cells: change.xaxis.set_major_locator(MaxNLocator(nbins=6))
     add_legend(figure)
     n = f" n = {max(asked)} problems for each solver." if asked else ""
     return add_caption(figure, "Accuracy on the fixed held-out anchor set. Line: mean of the solvers (and seeds); band: worst to best solver. "
                        f"Open marker: start of the run; filled: end.{n}", runs)
 
 # %% ../nbs/17_figures.ipynb #a81bc13c
-EXPLOITS = {"duplicates": "Repeats of earlier problems", "constant": "Constant output", "ignores_input": "Input ignored"}
+EXPLOITS = {"duplicates": "Repeats of earlier problems", "near_duplicates": "Near repeats", "trivial": "Output is the input",
+            "constant": "Constant output", "ignores_input": "Input ignored", "hash_like": "Scrambles like a hash"}
 
 
 def exploit_share(
@@ -645,22 +661,21 @@ def exploits(
     runs: Sequence[Run],
 ) -> Figure:
     "Shares of empty tricks among valid proposals, and the reasons of refusals."
-    figure = Figure(figsize=(7.4, 5.4), layout="constrained")
-    grid = figure.add_gridspec(2, 6)
+    figure = Figure(figsize=(7.4, 7), layout="constrained")
+    grid = figure.add_gridspec(3, 6)
     for i, (key, title) in enumerate(EXPLOITS.items()):
-        panel = figure.add_subplot(grid[0, 2 * i:2 * i + 2])
+        panel = figure.add_subplot(grid[i // 3, 2 * (i % 3):2 * (i % 3) + 2])
         for index, (label, group) in enumerate(group_runs(runs).items()):
             for run in group: draw_line(panel, series(run, "step")[0], smooth(exploit_share(run, key)), index, label)
-        finish_axes(panel, title, "share of valid" if i == 0 else "")
-        if panel.lines: panel.set_ylim(bottom=0)
+        finish_axes(panel, title, "" if i % 3 else "share of valid", "step" if i > 2 else "")
+        if panel.lines: panel.set_ylim(0, max(.05, panel.get_ylim()[1]))
     for i, (key, title) in enumerate([("invalid", "Invalid proposals, by reason"), ("format_failures", "Unreadable texts, by reason")]):
-        panel = figure.add_subplot(grid[1, 3 * i:3 * i + 3])
+        panel = figure.add_subplot(grid[2, 3 * i:3 * i + 3])
         draw_reasons(panel, runs, key)
-        finish = panel.get_yticks(), [text.get_text() for text in panel.get_yticklabels()]
         finish_axes(panel, title, "", "per step")
-        if panel.patches: panel.set_yticks(*finish); panel.xaxis.set_major_locator(MaxNLocator(nbins=6))
+        if panel.patches: panel.xaxis.set_major_locator(MaxNLocator(nbins=6))
     add_legend(figure)
-    return add_caption(figure, "Top: running share of valid proposals that repeat an earlier problem, have a constant output or ignore their input. "
+    return add_caption(figure, "Top: running share of valid proposals that carry a flag of an easy way to be valid. "
                        "Bottom: refusals per step (solid: first system; hatched: second).", runs)
 
 # %% ../nbs/17_figures.ipynb #beecfdba
@@ -740,9 +755,10 @@ PHASES = ("propose", "verify", "solve", "check", "train", "rate", "evolve", "anc
 def phase_seconds(
     run: Run,
 ) -> dict[str, float]:  # phase -> mean seconds a step; "other": what no phase claims
-    "Average the timings of a run."
-    means = {phase: sum(x for x in (number(pick(t, "seconds", phase)) for t in run.timings) if isfinite(x)) / max(1, len(run.timings)) for phase in PHASES}
-    total = mean([pick(t, "seconds", "total") for t in run.timings])
+    "Average the timings of the training steps; step 0 only measures."
+    steps = [record["seconds"] for record in run.timings if record.get("step") != 0 and isinstance(record.get("seconds"), dict)]
+    means = {phase: sum(x for x in (number(seconds.get(phase)) for seconds in steps) if isfinite(x)) / max(1, len(steps)) for phase in PHASES}
+    total = mean([seconds.get("total") for seconds in steps])
     return means | {"other": max(0., total - sum(means.values())) if isfinite(total) else 0.}
 
 
@@ -770,18 +786,27 @@ def timings(
 
 # %% ../nbs/17_figures.ipynb #44b570a8
 def fifths(
-    values: Sequence,  # one a step, NaN or None for unknown
+    values: Sequence,  # one a training step, NaN or None for unknown
 ) -> tuple[float, float]:  # means of the first and of the last fifth; NaN when nothing is known
     "Compare the beginning of a run with its end."
     n = max(1, len(values) // 5)
     return mean(list(values)[:n]), mean(list(values)[-n:])
 
 
+def first_last(
+    run: Run,
+    *path: str,  # keys inside a record of metrics.jsonl
+) -> tuple[float, float]:  # means of the first and of the last fifth
+    "One quantity at the beginning and at the end; step 0, before training, is left out."
+    steps, values = series(run, *path)
+    return fifths(values[steps > 0])
+
+
 def student_rates(
     run: Run,
 ) -> dict[str, tuple[float, float]]:  # student -> solve rate in the first and in the last fifth
     "Solve rates of each student."
-    return {name: fifths(series(run, "members", name, "solve_rate")[1]) for name in members(run, "student")}
+    return {name: first_last(run, "members", name, "solve_rate") for name in members(run, "student")}
 
 
 def per_adapter(
@@ -794,29 +819,31 @@ def per_adapter(
     return mean(adapters)
 
 # %% ../nbs/17_figures.ipynb #952fc41f
+TRICKS = ("duplicates", "trivial", "constant", "ignores_input")  # the exploits that the table shows
+
+
 def summarize(
     run: Run,
 ) -> dict[str, tuple[float, ...]]:  # measure -> (value,) or (first, last); NaN for unknown
     "Boil a run down to the numbers of the table."
-    def first_last(*path): return fifths(series(run, *path)[1])
     students, anchor = student_rates(run), anchor_curve(run, "mean")
     ends = [last for _, last in students.values() if isfinite(last)]
     measured = len(anchor.steps) > 0
     return {
         "steps": (float(run.n_steps),),
-        "solve_rate": first_last("roles", "solver", "solve_rate"),
+        "solve_rate": first_last(run, "roles", "solver", "solve_rate"),
         "best_student": (max(ends, default=float("nan")),),
         "worst_student": (min(ends, default=float("nan")),),
-        "valid_rate": first_last("roles", "proposer", "valid_rate"),
-        "proposer_reward": first_last("roles", "proposer", "reward"),
-        **{key: first_last("complexity", key) for key in COMPLEXITY},
-        **{key: fifths(exploit_share(run, key)) for key in EXPLOITS},
+        "valid_rate": first_last(run, "roles", "proposer", "valid_rate"),
+        "proposer_reward": first_last(run, "roles", "proposer", "reward"),
+        **{key: first_last(run, "complexity", key) for key in COMPLEXITY},
+        **{key: fifths(exploit_share(run, key)[series(run, "step")[1] > 0]) for key in TRICKS},
         "coverage": (series(run, "coverage", "cells")[1][-1] if run.metrics else float("nan"),),
         "valid_proposals": (float(valid_so_far(run)[-1]) if run.metrics else float("nan"),),
         "anchor": (anchor.mean[0], anchor.mean[-1]) if measured else (float("nan"),) * 2,
         "anchor_best": (anchor.best[-1] if measured and students else float("nan"),),
         "anchor_worst": (anchor.worst[-1] if measured and students else float("nan"),),
-        "step_seconds": (mean([pick(record, "seconds", "total") for record in run.timings]),),
+        "step_seconds": (sum(phase_seconds(run).values()) if run.timings else float("nan"),),
         "sequences": (per_adapter(run, "sequences"),),
         "optimizer_steps": (per_adapter(run, "optimizer_steps"),),
     }
@@ -827,7 +854,7 @@ ROWS = {  # measure -> what the table says, and its number format
     "worst_student": ("  worst student, last fifth", ".3f"), "valid_rate": ("valid proposals, first -> last fifth", ".3f"),
     "proposer_reward": ("proposer reward, first -> last fifth", ".3f"),
     **{key: (f"{title.lower().replace('ast', 'AST')}, first -> last fifth", ".2f") for key, title in COMPLEXITY.items()},
-    **{key: (f"{title.lower()}, share, first -> last fifth", ".3f") for key, title in EXPLOITS.items()},
+    **{key: (f"{EXPLOITS[key].lower()}, share, first -> last fifth", ".3f") for key in TRICKS},
     "coverage": ("coverage, cells", ".0f"), "valid_proposals": ("valid proposals in all", ".0f"),
     "anchor": ("anchor-set accuracy, start -> end", ".3f"), "anchor_best": ("  best student, end", ".3f"),
     "anchor_worst": ("  worst student, end", ".3f"), "step_seconds": ("seconds per step", ".2f"),
@@ -877,7 +904,7 @@ def summary_table(
     return Table(rows, to_markdown(rows))
 
 # %% ../nbs/17_figures.ipynb #7512cd0c
-COMPARISONS = {"solve_rate_and_reward": solve_rate_and_reward, "complexity": complexity, "coverage": coverage, "entropy_and_length": entropy_and_length,
+COMPARISONS = {"solve_rate_and_reward": solve_rate_and_reward, "solve_rate_by_kind": solve_rate_by_kind, "complexity": complexity, "coverage": coverage, "entropy_and_length": entropy_and_length,
                "anchor_accuracy": anchor_accuracy, "exploits": exploits, "timings": timings}  # file name -> figure of several runs
 PORTRAITS = {"ratings": ratings, "matchup_matrix": matchup_matrix, "family_tree": family_tree}  # file name -> figure of one population run
 FORMATS = ("png", "svg", "pdf")
