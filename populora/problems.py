@@ -14,6 +14,7 @@ import hashlib
 import json
 import math
 import re
+import warnings
 from collections import Counter, deque
 from dataclasses import asdict, dataclass
 from decimal import Decimal
@@ -226,9 +227,14 @@ _READERS = {
 
 def _read(node): return _READERS.get(type(node), _refuse)(node)
 
+def _parse(source, mode="exec"): # a model's text may hold `1if x` or `'\\d'`, which are worth a warning only to their author
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source, mode=mode)
+
 def _parse_expression(source):
     if len(source) > 2 * MAX_CHARS: raise FormatError("too_long", f"{len(source)} characters")
-    try: return ast.parse(source.strip(), mode="eval").body
+    try: return _parse(source.strip(), "eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error: raise FormatError("not_a_literal", str(error)[:80]) from None
 
 # %% ../nbs/00_problems.ipynb #d6b9a930
@@ -305,7 +311,7 @@ def _references(tree, old, new): # Name nodes that mean the top-level `old`; Non
     return found
 
 def _parse_program(program):
-    try: return ast.parse(program)
+    try: return _parse(program)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error: raise FormatError("syntax", str(error)[:80]) from None
 
 # %% ../nbs/00_problems.ipynb #a3fd9c4f
