@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['BETA', 'TIE', 'logger', 'Rating', 'win_probability', 'pfsp_weight', 'judge', 'limit_update', 'rate_match', 'Ladder']
 
-# %% ../nbs/05_matchmaking.ipynb #aaf9a8a1
+# %% ../nbs/05_matchmaking.ipynb #a9130d4d
 import logging
 import math
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ import numpy as np
 import trueskill
 from fastcore.basics import patch
 
-# %% ../nbs/05_matchmaking.ipynb #944e66ef
+# %% ../nbs/05_matchmaking.ipynb #2465bd9f
 class Rating(NamedTuple):
     "Belief about one member's skill: a normal distribution."
 
@@ -30,7 +30,7 @@ class Rating(NamedTuple):
         "The skill that the member very probably exceeds."
         return self.mu - confidence * self.sigma
 
-# %% ../nbs/05_matchmaking.ipynb #3f874bac
+# %% ../nbs/05_matchmaking.ipynb #8ab95bcd
 BETA = 25 / 6  # TrueSkill's default noise of one performance
 
 
@@ -52,7 +52,7 @@ def win_probability(
     "Probability that the student outperforms the teacher."
     return _normal_cdf(_advantage(teacher, student, beta))
 
-# %% ../nbs/05_matchmaking.ipynb #0ba961d5
+# %% ../nbs/05_matchmaking.ipynb #846d2248
 def pfsp_weight(
     teacher: Rating,  # the teacher's rating
     student: Rating,  # the student's rating
@@ -62,7 +62,7 @@ def pfsp_weight(
     x = _advantage(teacher, student, beta)
     return _normal_cdf(x) * _normal_cdf(-x)
 
-# %% ../nbs/05_matchmaking.ipynb #1bd15bc8
+# %% ../nbs/05_matchmaking.ipynb #bb725493
 TIE = 1e-9  # solve rates this close to the expectation are a draw
 
 
@@ -82,7 +82,7 @@ def judge(
         return "draw"
     return "student" if solve_rate > expected else "teacher"
 
-# %% ../nbs/05_matchmaking.ipynb #84d08da2
+# %% ../nbs/05_matchmaking.ipynb #081dd240
 def limit_update(
     first: Rating,  # the winner, or either side of a draw
     second: Rating,  # the loser, or the other side
@@ -100,7 +100,7 @@ def limit_update(
         Rating(second.mu - s2 / c * v, math.sqrt(s2 * (1 - s2 / c**2))),
     )
 
-# %% ../nbs/05_matchmaking.ipynb #7b6ad675
+# %% ../nbs/05_matchmaking.ipynb #db21d1a1
 def _package_update(first: Rating, second: Rating, draw: bool, env: trueskill.TrueSkill) -> tuple[Rating, Rating]:
     "The package's update, refused with ArithmeticError when it is not a belief."
     rated = env.rate([(trueskill.Rating(*first),), (trueskill.Rating(*second),)], ranks=[0, 0 if draw else 1])
@@ -128,7 +128,7 @@ def rate_match(
             continue
     return *limit_update(first, second, draw, env), "limit"
 
-# %% ../nbs/05_matchmaking.ipynb #261352f8
+# %% ../nbs/05_matchmaking.ipynb #98061b1c
 class Ladder:
     "Ratings of all members, and who plays whom."
 
@@ -158,7 +158,7 @@ class Ladder:
     def __repr__(self) -> str:
         return f"Ladder({len(self.teachers)} teachers, {len(self.students)} students, {self.matching})"
 
-# %% ../nbs/05_matchmaking.ipynb #ca82aa8e
+# %% ../nbs/05_matchmaking.ipynb #1e1c2d9f
 def _check_settings(teachers, students, matching, mu, sigma, beta, tau, draw_probability, confidence, shuffle) -> None:
     "Refuse a ladder that cannot work, and say which field is wrong."
     for field, names in (("teachers", teachers), ("students", students)):
@@ -175,7 +175,7 @@ def _check_settings(teachers, students, matching, mu, sigma, beta, tau, draw_pro
         if not math.isfinite(value) or (field in ("sigma", "beta") and value <= 0) or (field in ("tau", "confidence") and value < 0):
             raise ValueError(f"{field}={value}: must be finite, sigma and beta positive, tau and confidence not negative")
 
-# %% ../nbs/05_matchmaking.ipynb #f1e13976
+# %% ../nbs/05_matchmaking.ipynb #760a5cc4
 @patch
 def rating(
     self: Ladder,
@@ -201,7 +201,7 @@ def set_rating(
     self.ratings[name] = Rating(float(mu), float(sigma))
     return self.ratings[name]
 
-# %% ../nbs/05_matchmaking.ipynb #1ff2c905
+# %% ../nbs/05_matchmaking.ipynb #be8567b0
 @patch
 def reset_rating(
     self: Ladder,
@@ -224,7 +224,7 @@ def inherit_rating(
     mu = sum(r.mu for r in ratings) / len(ratings)
     return self.set_rating(name, mu, math.sqrt(sum(r.sigma**2 for r in ratings) / len(ratings)))
 
-# %% ../nbs/05_matchmaking.ipynb #ca6105ff
+# %% ../nbs/05_matchmaking.ipynb #38c797c9
 @patch(nm="win_probability")  # the module keeps its function of this name
 def _win_probability(
     self: Ladder,
@@ -244,7 +244,7 @@ def _check_roles(self: Ladder, teacher: str, student: str) -> None:
     if student not in self.students:
         raise ValueError(f"student={student!r}: must be one of {self.students}")
 
-# %% ../nbs/05_matchmaking.ipynb #bf3a5983
+# %% ../nbs/05_matchmaking.ipynb #be133ab5
 @patch
 def pairs(
     self: Ladder,
@@ -264,7 +264,7 @@ def pairs(
         chosen[teacher] = free.pop(int(rng.choice(len(free), p=chances)))
     return [(teacher, chosen[teacher]) for teacher in self.teachers]
 
-# %% ../nbs/05_matchmaking.ipynb #cce488b3
+# %% ../nbs/05_matchmaking.ipynb #8b8dbcce
 logger = logging.getLogger("populora")
 
 
@@ -290,7 +290,7 @@ def record_step(
         })
     return rows
 
-# %% ../nbs/05_matchmaking.ipynb #2510e35b
+# %% ../nbs/05_matchmaking.ipynb #bb169777
 @patch
 def _update(self: Ladder, teacher: str, student: str, winner: str) -> None:
     "Move two ratings by one result."
@@ -313,7 +313,7 @@ def record(
     "Rate a single match."
     return self.record_step([(teacher, student, solve_rate)])[0]
 
-# %% ../nbs/05_matchmaking.ipynb #e63c3131
+# %% ../nbs/05_matchmaking.ipynb #dca2d64a
 @patch
 def conservative(
     self: Ladder,
@@ -334,7 +334,7 @@ def ranking(
     names = self.teachers if role == "teacher" else self.students
     return sorted(names, key=lambda name: (-self.conservative(name), name))
 
-# %% ../nbs/05_matchmaking.ipynb #1a2bf6cc
+# %% ../nbs/05_matchmaking.ipynb #71477c6f
 @patch
 def state_dict(self: Ladder) -> dict:  # JSON-able, exact
     "Everything needed to continue."
