@@ -4,15 +4,18 @@
 
 # %% auto #0
 __all__ = ['SYSTEMS', 'REWARDS', 'LOGS', 'PALETTE', 'DASHES', 'MARKERS', 'STYLE', 'LINES_NOTE', 'COMPLEXITY', 'EXPLOITS',
-           'HATCHES', 'PHASES', 'TRICKS', 'ROWS', 'COMPARISONS', 'PORTRAITS', 'FORMATS', 'read_log', 'pick', 'number',
-           'Run', 'base_name', 'default_label', 'load_run', 'find_runs', 'mean', 'series', 'smooth', 'group_runs',
-           'seed_band', 'line_style', 'styled', 'new_figure', 'describe', 'add_caption', 'finish_axes', 'draw_line',
-           'draw_systems', 'add_legend', 'solve_rate_and_reward', 'solve_rate_by_kind', 'complexity', 'valid_so_far',
-           'coverage', 'members', 'draw_ratings', 'ratings', 'Matrix', 'pair_rates', 'draw_matrix', 'matchup_matrix',
-           'entropy_and_length', 'Anchor', 'anchor_curve', 'anchor_cells', 'draw_change', 'anchor_accuracy',
-           'exploit_share', 'reason_totals', 'draw_reasons', 'exploits', 'Life', 'lives', 'draw_birth', 'family_tree',
-           'phase_seconds', 'timings', 'fifths', 'first_last', 'student_rates', 'per_adapter', 'summarize',
-           'format_cell', 'Table', 'to_markdown', 'summary_table', 'save_figure', 'save_figures']
+           'HATCHES', 'PHASES', 'TRICKS', 'ROWS', 'COMPARISONS', 'PORTRAITS', 'FORMATS', 'TEACHER', 'STUDENT', 'INK',
+           'PICTURES', 'read_log', 'pick', 'number', 'Run', 'base_name', 'default_label', 'load_run', 'find_runs',
+           'mean', 'series', 'smooth', 'group_runs', 'seed_band', 'line_style', 'styled', 'new_figure', 'describe',
+           'add_caption', 'finish_axes', 'draw_line', 'draw_systems', 'add_legend', 'solve_rate_and_reward',
+           'solve_rate_by_kind', 'complexity', 'valid_so_far', 'coverage', 'members', 'draw_ratings', 'ratings',
+           'Matrix', 'pair_rates', 'draw_matrix', 'matchup_matrix', 'entropy_and_length', 'Anchor', 'anchor_curve',
+           'anchor_cells', 'draw_change', 'anchor_accuracy', 'exploit_share', 'reason_totals', 'draw_reasons',
+           'exploits', 'Life', 'lives', 'draw_birth', 'family_tree', 'phase_seconds', 'timings', 'fifths', 'first_last',
+           'student_rates', 'per_adapter', 'summarize', 'format_cell', 'Table', 'to_markdown', 'summary_table',
+           'save_figure', 'save_figures', 'draw_token', 'draw_card', 'draw_arrow', 'picture_match', 'draw_sheet',
+           'picture_propose', 'picture_verify', 'picture_solve', 'picture_reward', 'picture_evolve',
+           'iteration_diagram']
 
 # %% ../nbs/17_figures.ipynb #10e3620b
 import json
@@ -164,10 +167,10 @@ def smooth(
     values: np.ndarray,  # (n,)
     window: int | None = None,  # steps, odd; None: a sixth of the run, at most 11
 ) -> np.ndarray:  # (n,)
-    "Centred running mean that ignores unknown values."
+    "Centred running mean over what is known; unknown stays unknown."
     window = window or max(1, min(11, len(values) // 6)) | 1
     half = window // 2
-    return np.array([mean(values[max(0, i - half):i + half + 1]) for i in range(len(values))])
+    return np.array([mean(values[max(0, i - half):i + half + 1]) if isfinite(value) else value for i, value in enumerate(values)])
 
 # %% ../nbs/17_figures.ipynb #70f35337
 def group_runs(
@@ -938,3 +941,145 @@ def save_figures(
     for name, draw in PORTRAITS.items():
         for run in populations: figures[name if len(populations) == 1 else f"{name}-{run.name}"] = draw(run)
     return [save_figure(figure, out_dir/f"{name}.{form}") for name, figure in figures.items() for form in formats]
+
+# %% ../nbs/17_figures.ipynb #6d179da2
+TEACHER, STUDENT, INK = "#0072B2", "#D55E00", "#222222"
+
+
+def draw_token(
+    axes: Axes,
+    x: float,  # centre
+    y: float,  # centre
+    label: str,  # "T1" is a circle, "S1" a square
+    faded: bool = False,  # a member that is replaced
+) -> None:
+    "One member: teachers are round, students square."
+    teacher = label.startswith("T")
+    color = TEACHER if teacher else STUDENT
+    look = {"facecolor": "white" if faded else color, "edgecolor": color, "linewidth": 1.4, "linestyle": ":" if faded else "-", "zorder": 4}
+    axes.add_patch(Circle((x, y), 1.75, **look) if teacher else Rectangle((x - 1.6, y - 1.6), 3.2, 3.2, **look))
+    axes.text(x, y - .05, label, ha="center", va="center", fontsize=7.5, color=color if faded else "white", weight="bold", zorder=5)
+
+
+def draw_card(
+    axes: Axes,
+    x: float,  # left edge
+    y: float,  # lower edge
+    number: int,  # place in the step
+    title: str,
+    text: str,  # what happens, one or two lines
+    edge: str = "#888888",  # colour of the frame
+) -> None:
+    "A numbered card, with room for a picture in its middle."
+    axes.add_patch(FancyBboxPatch((x, y), 28, 21, boxstyle="round,pad=0,rounding_size=1.4", facecolor="#FAFAF7", edgecolor=edge, linewidth=1.3, zorder=1))
+    axes.add_patch(Circle((x + 2.6, y + 18.3), 1.5, color=INK, zorder=3))
+    axes.text(x + 2.6, y + 18.22, str(number), ha="center", va="center", color="white", fontsize=8.5, weight="bold", zorder=4)
+    axes.text(x + 5.1, y + 18.2, title, ha="left", va="center", fontsize=10.5, weight="bold", color=INK, zorder=3)
+    axes.text(x + 14, y + 3.1, text, ha="center", va="center", fontsize=7.8, color=INK, linespacing=1.3, zorder=3)
+
+
+def draw_arrow(
+    axes: Axes,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    color: str = INK,
+    width: float = 1.2,  # points
+) -> None:
+    "A plain arrow."
+    axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=9 + 2 * width, linewidth=width, color=color,
+                                   shrinkA=0, shrinkB=0, zorder=3))
+
+# %% ../nbs/17_figures.ipynb #8657429b
+def picture_match(axes: Axes, x: float, y: float) -> None:
+    "Teachers and students, joined by their chances of meeting."
+    for i in range(3):
+        draw_token(axes, x + 7, y + 15.2 - 4.2 * i, f"T{i + 1}"); draw_token(axes, x + 21, y + 15.2 - 4.2 * i, f"S{i + 1}")
+    for i, j, weight in ((0, 1, 2.8), (1, 0, 2.8), (2, 2, 2.8), (0, 0, .7), (1, 2, .7), (2, 1, .7), (0, 2, .4), (1, 1, .9), (2, 0, .4)):
+        axes.plot([x + 8.8, x + 19.4], [y + 15.2 - 4.2 * i, y + 15.2 - 4.2 * j], color=INK if weight > 2 else "#AAAAAA", linewidth=weight, zorder=2)
+
+
+def draw_sheet(axes: Axes, x: float, y: float, text: str, color: str = INK) -> None:
+    "A sheet of paper with a word on it."
+    axes.add_patch(Rectangle((x, y), 8.6, 3.3, facecolor="white", edgecolor=color, linewidth=1.1, zorder=3))
+    axes.text(x + 4.3, y + 1.6, text, ha="center", va="center", fontsize=7.5, family="DejaVu Sans Mono", color=color, zorder=4)
+
+
+def picture_propose(axes: Axes, x: float, y: float) -> None:
+    "A teacher writes three kinds of task."
+    draw_token(axes, x + 5, y + 11, "T1")
+    for kind, height, end in (("code_i", 13.6, 15.2), ("code_o", 9.35, 11), ("code_f", 5.1, 6.8)):
+        draw_arrow(axes, (x + 7, y + 11), (x + 13.2, y + end), TEACHER)
+        draw_sheet(axes, x + 13.6, y + height, kind)
+
+
+def picture_verify(axes: Axes, x: float, y: float) -> None:
+    "The sandbox runs every proposal twice and keeps what holds."
+    axes.add_patch(Rectangle((x + 4, y + 5.6), 20, 11, facecolor="#EFEFEA", edgecolor=INK, linewidth=1.1, linestyle=(0, (4, 2)), zorder=2))
+    axes.text(x + 14, y + 15.3, "sandbox", ha="center", va="center", fontsize=7.2, style="italic", color="#555555", zorder=3)
+    for kind, height, good in (("code_i", 10.4, True), ("code_f", 6.5, False)):
+        draw_sheet(axes, x + 5.6, y + height, kind, INK if good else "#999999")
+        axes.text(x + 16.2, y + height + 1.6, "f(x) = f(x)" if good else "error", ha="left", va="center", fontsize=7, color=INK if good else "#999999", zorder=3)
+        axes.text(x + 15, y + height + 1.6, "✓" if good else "✗", ha="center", va="center", fontsize=9.5, color="#009E73" if good else "#B00000", weight="bold", zorder=3)
+
+
+def picture_solve(axes: Axes, x: float, y: float) -> None:
+    "One student's attempts at two problems."
+    draw_token(axes, x + 4.2, y + 11, "S2")
+    for row, (kind, right) in enumerate((("code_i", 3), ("code_o", 1))):
+        height = y + 12.4 - 5.4 * row
+        draw_sheet(axes, x + 8, height, kind)
+        for k in range(4):
+            axes.text(x + 18.2 + 1.75 * k, height + 2.5, "✓" if k < right else "✗", ha="center", va="center", fontsize=8.5, weight="bold", color="#009E73" if k < right else "#B00000")
+        axes.text(x + 20.9, height + .5, rf"$\rho$ = {right}/4", ha="center", va="center", fontsize=7.5)
+
+# %% ../nbs/17_figures.ipynb #69614e8f
+def picture_reward(axes: Axes, x: float, y: float) -> None:
+    "Equation 2 as a curve, equation 1 as bars."
+    left, low, wide, tall = x + 3.4, y + 7.6, 9., 7.6
+    axes.plot([left, left, left + wide], [low + tall, low, low], color="#888888", linewidth=.9, zorder=2)
+    axes.plot([left + .5, left + wide], [low + tall * .96, low], color=TEACHER, linewidth=2, zorder=3)
+    axes.plot([left], [low], "o", color=TEACHER, markersize=4.5, zorder=4)
+    axes.text(left + wide * .62, low + tall * .68, r"$1 - \rho$", fontsize=8.5, color=TEACHER, ha="center")
+    axes.text(left + wide / 2, low - 1.5, r"teacher, by $\rho$", fontsize=7.2, ha="center", va="center")
+    base = y + 11.4
+    axes.plot([x + 15.2, x + 26], [base, base], color="#888888", linewidth=.9, zorder=2)
+    for i, value in enumerate((1, -.5, -1)):
+        axes.add_patch(Rectangle((x + 16 + 3.3 * i, base), 2.2, 3.2 * value, facecolor=STUDENT, alpha=1 - .25 * i, zorder=3))
+        axes.text(x + 17.1 + 3.3 * i, base + (4 if value > 0 else .8), f"{value:+g}", fontsize=7.2, ha="center", va="center")
+    axes.text(x + 20.6, y + 6.2, "student: right,\nwrong, unreadable", fontsize=7, ha="center", va="center", linespacing=1.1)
+
+
+def picture_evolve(axes: Axes, x: float, y: float) -> None:
+    "The weakest makes room for a child of two others."
+    draw_token(axes, x + 5, y + 14.4, "T1"); draw_token(axes, x + 5, y + 9.4, "T3")
+    draw_token(axes, x + 14.5, y + 11.9, "T4"); draw_token(axes, x + 23, y + 11.9, "T4", faded=True)
+    for height in (14.4, 9.4): draw_arrow(axes, (x + 6.9, y + height), (x + 12.6, y + 12 + (height - 11.9) * .2), TEACHER)
+    draw_arrow(axes, (x + 16.4, y + 11.9), (x + 20.8, y + 11.9), INK)
+    axes.text(x + 14.5, y + 15, "child", fontsize=7.2, ha="center"); axes.text(x + 23, y + 15, "lowest rated", fontsize=7.2, ha="center")
+    axes.text(x + 14, y + 6.1, "mutation or crossover of LoRA weights", fontsize=7, ha="center", style="italic", color="#555555")
+
+# %% ../nbs/17_figures.ipynb #5ce9518f
+PICTURES = (  # card by card, clockwise: left edge, lower edge, title, text, picture
+    (2, 31, "Match", "TrueSkill ratings; near-even\npairs meet most often", picture_match),
+    (36, 31, "Propose", "each teacher writes problems\nof three kinds", picture_propose),
+    (70, 31, "Verify", "run twice; only valid,\ndeterministic problems stay", picture_verify),
+    (70, 2, "Solve", "the matched student attempts\neach problem K times", picture_solve),
+    (36, 2, "Reward and update", "one optimizer step for each adapter;\nthe match is rated", picture_reward),
+    (2, 2, "Evolve", "every k steps the bottom of\neach role is replaced", picture_evolve),
+)
+
+
+@styled
+def iteration_diagram() -> Figure:
+    "One iteration of PopuLoRA: match, propose, verify, solve, reward, evolve."
+    figure = Figure(figsize=(9.6, 5.1), layout="constrained")
+    axes = figure.subplots()
+    axes.set(xlim=(1, 99), ylim=(1, 53), aspect="equal"); axes.axis("off")
+    for number, (x, y, title, text, picture) in enumerate(PICTURES, 1):
+        draw_card(axes, x, y, number, title, text, "#888888" if title != "Evolve" else "#009E73")
+        picture(axes, x, y)
+    for start, end in (((30.4, 41.5), (35.6, 41.5)), ((64.4, 41.5), (69.6, 41.5)), ((84, 30.6), (84, 23.4)), ((69.6, 12.5), (64.4, 12.5)), ((35.6, 12.5), (30.4, 12.5)), ((16, 23.4), (16, 30.6))):
+        draw_arrow(axes, start, end, width=2.2)
+    axes.add_patch(FancyBboxPatch((23, 25), 54, 4, boxstyle="round,pad=0,rounding_size=2", facecolor="#E9E9E4", edgecolor="none", zorder=1))
+    axes.text(50, 26.95, "one frozen base model, one LoRA adapter for each teacher and each student", ha="center", va="center", fontsize=8.6, zorder=2)
+    return figure
