@@ -4,8 +4,9 @@
 
 # %% auto #0
 __all__ = ['COUNTED', 'REASONS', 'PATIENCE', 'Request', 'Sample', 'Engine', 'count', 'total', 'uniforms', 'kept_tokens',
-           'choose_tokens', 'cut_text', 'stop_length', 'ColumnCache', 'Part', 'regroup', 'TorchEngine', 'full_context',
-           'Work', 'left_pad', 'additive', 'chunks', 'Batch', 'record', 'inference', 'ScriptedEngine', 'choose_engine']
+           'choose_tokens', 'cut_text', 'stop_length', 'ColumnCache', 'Layout', 'arrange', 'Block', 'Part', 'regroup',
+           'moved', 'fill', 'TorchEngine', 'full_context', 'default_branches', 'Work', 'left_pad', 'additive', 'chunks',
+           'Batch', 'record', 'Stretch', 'branch_mask', 'inference', 'ScriptedEngine', 'choose_engine']
 
 # %% ../nbs/10_rollouts.ipynb #d0cee703
 import contextlib
@@ -158,7 +159,7 @@ def stop_length(
 
 # %% ../nbs/10_rollouts.ipynb #bbcf9ed3
 class ColumnCache(Cache):
-    "Keys and values in preallocated buffers; all rows grow by the same columns."
+    "Keys and values in buffers that are allocated once; all rows grow by the same columns."
     def __init__(self,
         columns: int,  # columns to allocate
     ):
@@ -182,33 +183,112 @@ class ColumnCache(Cache):
 
 # %% ../nbs/10_rollouts.ipynb #1776ac3e
 @dataclass(frozen=True)
-class Part:
-    "Rows to take from a cache and where they go."
-    cache: ColumnCache  # where they are
-    logits: torch.Tensor  # (rows of the cache, vocab) for each row's next token
-    source: torch.Tensor  # (n,) rows to take; repeats are fine
-    target: torch.Tensor  # (n,) rows that they become
+class Layout:
+    "Where each sample sits: one row a prompt (or several, if it has more samples than the width)."
+    lines: np.ndarray  # (n,) the samples, sorted by member and prompt
+    row: np.ndarray  # (n,)
+    branch: np.ndarray  # (n,)
+    width: int  # branches a row
 
+    @property
+    def slots(self) -> np.ndarray:
+        "Row and branch as one index."
+        return self.row * self.width + self.branch
+
+    @property
+    def first(self) -> np.ndarray:
+        "The first line of each row."
+        return self.lines[self.branch == 0]
+
+def arrange(
+    lines: np.ndarray,  # (n,) samples, as numbers
+    member: np.ndarray,  # (n,) the order of each sample's member
+    prompt: np.ndarray,  # (n,) equal numbers share a prompt (and so a member)
+    length: int,  # columns that a branch will have, roughly
+    widest: int,  # branches a row at most
+) -> Layout:
+    "Lay out samples in rows at the cheapest width."
+    order = np.lexsort((lines, prompt, member))
+    lines, prompt = lines[order], prompt[order]
+    starts = np.flatnonzero(np.r_[True, prompt[1:] != prompt[:-1]])
+    sizes = np.diff(np.r_[starts, len(lines)])
+    widths = [2**i for i in range(widest.bit_length())]
+    width = min(widths, key=lambda w: (-(-sizes // w)).sum() * (1 + w + w * w * length / 1500))
+    rows = -(-sizes // width)
+    at = np.arange(len(lines)) - np.repeat(starts, sizes)
+    return Layout(lines, np.repeat(np.cumsum(rows) - rows, sizes) + at // width, at % width, width)
+
+# %% ../nbs/10_rollouts.ipynb #8ef336ca
+@dataclass
+class Block:
+    "Computed rows: a cache, and the logits for the next token of every slot."
+    cache: ColumnCache
+    logits: torch.Tensor  # (rows * width, vocab)
+    prompt: int  # columns of prompt, padding included
+    width: int  # branches a row
+
+    @property
+    def steps(self) -> int:
+        "Columns that each branch has."
+        return (self.cache.end - self.prompt) // self.width
+
+@dataclass(frozen=True)
+class Part:
+    "Slots to take from a block and where they go."
+    block: Block
+    take: np.ndarray  # (n,) slots of the block; repeats are fine
+    put: np.ndarray  # (n,) which entry of the new layout each becomes
+
+# %% ../nbs/10_rollouts.ipynb #097b5ac9
 def regroup(
-    parts: Sequence[Part],  # together they fill every new row
-    end: int,  # columns the new cache begins with
-    columns: int,  # columns to allocate
-) -> tuple[ColumnCache, torch.Tensor]:  # the new cache and its rows' logits
-    "Build a cache from rows of others, aligned at the last column; the sources are freed layer by layer."
-    new, rows = ColumnCache(columns), sum(len(p.target) for p in parts)
-    new.end = end
-    logits = parts[0].logits.new_empty(rows, parts[0].logits.shape[1])
-    for p in parts: logits[p.target] = p.logits[p.source]
-    for layer in range(len(parts[0].cache.keys)):
-        for kind, buffers in (("keys", new.keys), ("values", new.values)):
-            olds = [getattr(p.cache, kind) for p in parts]
-            _, heads, _, size = olds[0][layer].shape
-            buffers.append(olds[0][layer].new_zeros(rows, heads, columns, size))
-            for p, old in zip(parts, olds, strict=True):
-                width = min(p.cache.end, end)
-                buffers[layer][p.target, :, end - width:end] = old[layer][p.source, :, p.cache.end - width:p.cache.end]
-                old[layer] = old[layer][:0]
-    return new, logits
+    parts: Sequence[Part],  # together they fill every entry of the layout
+    layout: Layout,
+    prompt: int,  # columns of the longest prompt
+    steps: int,  # columns of the longest branch
+    room: int,  # columns still to come for each branch
+) -> Block:
+    "Build a block from slots of others; the sources are emptied layer by layer, so memory holds one copy and a bit."
+    rows, width, device = int(layout.row.max()) + 1, layout.width, parts[0].block.logits.device
+    logits = parts[0].block.logits.new_zeros(rows * width, parts[0].block.logits.shape[1])
+    new = Block(ColumnCache(prompt + (steps + room) * width), logits, prompt, width)
+    moves = [[torch.from_numpy(a).to(device) for a in moved(p, layout)] for p in parts]
+    for p, (take, put, *_) in zip(parts, moves, strict=True): new.logits[put] = p.block.logits[take]
+    for kind in ("keys", "values"):
+        for layer, like in enumerate(getattr(parts[0].block.cache, kind)):
+            buffer = like.new_zeros(rows, like.shape[1], new.cache.columns, like.shape[3])
+            for p, (_, _, *where) in zip(parts, moves, strict=True):
+                fill(buffer, getattr(p.block.cache, kind)[layer], new, p.block, steps, where)
+                getattr(p.block.cache, kind)[layer] = like[:0]
+            getattr(new.cache, kind).append(buffer)
+    new.cache.end = prompt + steps * width
+    return new
+
+def moved(
+    part: Part,
+    layout: Layout,
+) -> tuple[np.ndarray, ...]:  # slots from and to; prompt rows from and to; branch rows and branches from and to
+    "The moves of one part; each row's prompt moves once."
+    put = layout.slots[part.put]
+    (from_row, from_branch), (to_row, to_branch) = np.divmod(part.take, part.block.width), np.divmod(put, layout.width)
+    _, once = np.unique(to_row, return_index=True)
+    return part.take, put, from_row[once], to_row[once], from_row, from_branch, to_row, to_branch
+
+def fill(
+    buffer: torch.Tensor,  # (rows, heads, columns, head size), changed in place
+    old: torch.Tensor,  # the same of the source
+    new: Block,  # what the buffer belongs to
+    source: Block,
+    steps: int,  # columns of the longest branch in the new block
+    where: Sequence[torch.Tensor],  # prompt rows from and to; branch rows and branches from and to
+) -> None:
+    "Copy one layer's prompts and branches, aligned at their last columns."
+    from_prompt, to_prompt, from_row, from_branch, to_row, to_branch = where
+    p, s = min(new.prompt, source.prompt), min(steps, source.steps)
+    buffer[to_prompt, :, new.prompt - p:new.prompt] = old[from_prompt, :, source.prompt - p:source.prompt]
+    if s == 0: return
+    theirs = old[:, :, source.prompt:source.cache.end].unflatten(2, (-1, source.width))
+    ours = buffer[:, :, new.prompt:].unflatten(2, (-1, new.width))
+    ours[to_row, :, steps - s:steps, to_branch] = theirs[from_row, :, source.steps - s:source.steps, from_branch]
 
 # %% ../nbs/10_rollouts.ipynb #3238b448
 class TorchEngine:
@@ -216,11 +296,12 @@ class TorchEngine:
     def __init__(self,
         population,  # a LoraPopulation, or a plain model (then every request's member is None)
         tokenizer,  # decodes samples; gives the EOS id unless eos_ids does
-        max_rows: int = 256,  # rows decoded together; further samples wait and move in as rows finish
+        max_rows: int = 256,  # samples decoded together; further ones wait and move in as others end
         device: str | torch.device | None = None,  # must be where the model is; None takes it from there
         eos_ids: Sequence[int] | None = None,  # ids that end a sample; None: the tokenizer's EOS
         context: int | None = None,  # longest prompt + completion; None: the model's max_position_embeddings
-        sync_every: int | None = None,  # look for finished rows every so many tokens; None: 1 on CPU, 4 elsewhere
+        branches: int | None = None,  # samples that share a prompt's row, at most; None: 8, or 1 with grouped key-value heads
+        sync_every: int | None = None,  # look for ended samples every so many tokens; None: 1 on CPU, 4 elsewhere
         prefill_tokens: int = 32_768,  # padded prompt tokens computed in one pass
     ):
         self.population = population if hasattr(population, "rows") else None
@@ -235,6 +316,7 @@ class TorchEngine:
         self.eos_ids = tuple(int(i) for i in eos)
         self.context = context or full_context(self.model.config)
         names = inspect.signature(self.model.forward).parameters
+        self.branches = branches or default_branches(self.model.config)
         self.cache_name = "cache" if "cache" in names else "past_key_values"  # transformers 5.2x renamed the argument
         self.counters: dict = {}
 
@@ -251,6 +333,14 @@ def full_context(
     if kinds != {"full_attention"}: raise ValueError(f"layer_types={sorted(kinds)}: the torch engine needs full attention in every layer")
     if getattr(config, "max_position_embeddings", None) is None: raise ValueError("max_position_embeddings: missing; pass context=...")
     return config.max_position_embeddings
+
+def default_branches(
+    config,  # a transformers model config
+) -> int:  # samples that share a prompt's row, at most
+    "8; 1 with grouped key-value heads, which transformers would copy for every head when a row has several new tokens."
+    config = config.get_text_config()
+    heads = config.num_attention_heads
+    return 8 if (getattr(config, "num_key_value_heads", None) or heads) == heads else 1
 
 # %% ../nbs/10_rollouts.ipynb #88083f49
 @patch
@@ -325,12 +415,13 @@ def forward(self: TorchEngine,
     positions: torch.Tensor,  # (rows, new columns)
     mask: torch.Tensor,  # (rows, 1, new columns, all columns), additive
     cache: ColumnCache,  # grows by the new columns
-) -> torch.Tensor:  # (rows, vocab) logits of the last column
+    keep: int,  # last columns whose logits are wanted
+) -> torch.Tensor:  # (rows * keep, vocab) logits
     "Run the model on new columns."
-    options = {self.cache_name: cache, "use_cache": True, "logits_to_keep": 1}
+    options = {self.cache_name: cache, "use_cache": True, "logits_to_keep": keep}
     out = self.model(input_ids=ids, position_ids=positions, attention_mask=mask, **options)
     cache.end += ids.shape[1]
-    return out.logits[:, -1]
+    return out.logits.flatten(0, 1)
 
 # %% ../nbs/10_rollouts.ipynb #a1cd8785
 @patch
@@ -343,7 +434,7 @@ def rows(self: TorchEngine,
 @patch
 def prefill(self: TorchEngine,
     prompts: Sequence[tuple[str | None, tuple[int, ...]]],  # (member, prompt ids)
-) -> tuple[ColumnCache, torch.Tensor]:  # the prompts' cache and the logits after them
+) -> Block:  # one row a prompt
     "Compute prompts, rows as given."
     ids, real = (t.to(self.device) for t in left_pad([ids for _, ids in prompts]))
     width = ids.shape[1]
@@ -352,7 +443,7 @@ def prefill(self: TorchEngine,
     mask = additive((causal & real[:, None, :] | itself)[:, None], self.model.dtype)
     cache = ColumnCache(width)
     with self.rows([member for member, _ in prompts]):
-        return cache, self.forward(ids, (real.cumsum(-1) - 1).clamp_min(0), mask, cache)
+        return Block(cache, self.forward(ids, (real.cumsum(-1) - 1).clamp_min(0), mask, cache, keep=1), width, 1)
 
 def chunks(
     lengths: np.ndarray,  # (n,) prompt lengths
@@ -368,50 +459,42 @@ def chunks(
 # %% ../nbs/10_rollouts.ipynb #c8f3d5e4
 @dataclass
 class Batch:
-    "Rows that decode together."
-    lines: np.ndarray  # (n,) lines of the work table, sorted by member
-    cache: ColumnCache  # ends at the same column for all
-    logits: torch.Tensor  # (n, vocab) for the next token of each row
-
-@patch
-def arrivals(self: TorchEngine,
-    work: Work,
-    lines: np.ndarray,  # lines of the work table that move in
-    place: np.ndarray,  # the row that each becomes
-) -> Iterator[Part]:
-    "Compute the prompts of arriving rows, each distinct one once."
-    work.draw(lines)
-    distinct, which = np.unique(work.prompt[lines], return_inverse=True)
-    for chunk in chunks(np.array([len(work.prompts[p][1]) for p in distinct]), self.prefill_tokens):
-        owner = np.array([work.member[lines[np.argmax(which == c)]] for c in chunk])
-        chunk = chunk[np.argsort(owner, kind="stable")]
-        at = np.full(len(distinct), -1)
-        at[chunk] = np.arange(len(chunk))
-        mine = at[which] >= 0
-        cache, logits = self.prefill([work.prompts[p] for p in distinct[chunk]])
-        yield Part(cache, logits, self.tensor(at[which][mine]), self.tensor(place[mine]))
+    "Samples that decode together."
+    layout: Layout
+    block: Block
 
 @patch
 def admit(self: TorchEngine,
     work: Work,
     batch: Batch | None,  # the batch so far
-    going: np.ndarray,  # its rows that go on
+    going: np.ndarray,  # entries of its layout that go on
     arriving: np.ndarray,  # lines of the work table that move in
 ) -> Batch:
-    "Put the rows that go on and the rows that arrive into one batch, sorted by member."
-    lines = np.concatenate([batch.lines[going] if batch is not None else going, arriving])
-    order = np.argsort(work.member[lines], kind="stable")
-    place = np.argsort(order)
-    parts = [Part(batch.cache, batch.logits, self.tensor(going), self.tensor(place[: len(going)]))] if len(going) else []
-    if len(arriving): parts += self.arrivals(work, arriving, place[len(going):])
-    end = int((work.prompt_len + work.count)[lines].max())
-    columns = end + int((work.limit - work.count)[lines].max())
-    return Batch(lines[order], *regroup(parts, end, columns))
+    "Put the samples that go on and those that arrive into one batch."
+    lines = np.concatenate([batch.layout.lines[going] if batch is not None else going, arriving])
+    prompt, steps, room = (int(a[lines].max()) for a in (work.prompt_len, work.count, work.limit - work.count))
+    layout = arrange(lines, work.member[lines], work.prompt[lines], steps + room // 2, self.branches)
+    entry = dict(zip(layout.lines.tolist(), range(len(lines)), strict=True))
+    entries = lambda some: np.array([entry[line] for line in some.tolist()], int)
+    parts = [Part(batch.block, batch.layout.slots[going], entries(lines[: len(going)]))] if len(going) else []
+    for block, some, take in self.arrivals(work, arriving): parts.append(Part(block, take, entries(some)))
+    return Batch(layout, regroup(parts, layout, prompt, steps, room))
 
 @patch
-def tensor(self: TorchEngine, array: np.ndarray) -> torch.Tensor:
-    "A copy on the engine's device."
-    return torch.from_numpy(array).to(self.device)
+def arrivals(self: TorchEngine,
+    work: Work,
+    lines: np.ndarray,  # lines of the work table that move in
+) -> Iterator[tuple[Block, np.ndarray, np.ndarray]]:  # a block of prompts, the lines it serves, each line's slot
+    "Compute the prompts of arriving samples, each distinct one once, rows sorted by member."
+    work.draw(lines)
+    lines = lines[np.argsort(work.member[lines], kind="stable")]
+    _, first, which = np.unique(work.prompt[lines], return_index=True, return_inverse=True)
+    for chunk in chunks(work.prompt_len[lines[first]], self.prefill_tokens):
+        chunk = chunk[np.argsort(first[chunk])]
+        slot = np.full(len(first), -1)
+        slot[chunk] = np.arange(len(chunk))
+        here = slot[which] >= 0
+        yield self.prefill([work.prompts[p] for p in work.prompt[lines[first[chunk]]]]), lines[here], slot[which[here]]
 
 # %% ../nbs/10_rollouts.ipynb #184c9003
 def record(
@@ -441,35 +524,83 @@ def record(
     work.count[lines], work.reason[lines] = length, reason
 
 # %% ../nbs/10_rollouts.ipynb #a822be8b
+@dataclass(frozen=True)
+class Stretch:
+    "What every step until the next regroup needs, one entry a slot, on the engine's device."
+    mask: torch.Tensor  # (rows, 1, width, columns), additive
+    positions: torch.Tensor  # (slots, steps)
+    noise: torch.Tensor  # (slots, steps) float64
+    temperature: torch.Tensor  # (slots,)
+    truncation: tuple[torch.Tensor, ...]  # top_k and top_p, each (slots,); empty when no sample truncates
+
+def branch_mask(
+    prompt_len: torch.Tensor,  # (rows,) real tokens of each prompt
+    count: torch.Tensor,  # (rows, width) columns that each branch has so far
+    prompt: int,  # columns of prompt
+    steps: int,  # columns of the longest branch so far
+    room: int,  # columns to come
+) -> torch.Tensor:  # (rows, 1, width, columns) bool
+    "A branch sees its prompt and its own columns, past and to come."
+    (rows, width), device = count.shape, count.device
+    ours = torch.arange(steps + room, device=device) >= steps - count[..., None]
+    own = (ours[..., None] & torch.eye(width, dtype=torch.bool, device=device)[:, None]).flatten(2)
+    shared = torch.arange(prompt, device=device) >= prompt - prompt_len[:, None, None]
+    return torch.cat((shared.expand(rows, width, prompt), own), -1)[:, None]
+
+# %% ../nbs/10_rollouts.ipynb #71ee3e47
+@patch
+def prepare(self: TorchEngine,
+    work: Work,
+    batch: Batch,
+) -> Stretch:
+    "Lay out masks, positions, noise and settings for all steps that a batch may take."
+    layout, block = batch.layout, batch.block
+    rows = len(block.logits) // layout.width
+    room = (block.cache.columns - block.cache.end) // layout.width
+
+    def spread(values: np.ndarray, empty) -> torch.Tensor:
+        "One entry a slot on the device; slots without a sample get the empty value."
+        out = np.full((rows * layout.width, *values.shape[1:]), empty, values.dtype)
+        out[layout.slots] = values
+        return torch.from_numpy(out).to(self.device)
+
+    lines = layout.lines
+    ahead = work.count[lines, None] + np.arange(room)
+    seen = branch_mask(spread(work.prompt_len[lines], 0).view(rows, -1).amax(1), spread(work.count[lines], 0).view(rows, -1),
+                       block.prompt, block.steps, room)
+    truncated = (work.top_k[lines] > 0).any() or (work.top_p[lines] < 1).any()
+    return Stretch(
+        mask=additive(seen, self.model.dtype),
+        positions=spread(np.minimum(work.prompt_len[lines, None] + ahead, self.context - 1), 0),
+        noise=spread(work.noise[lines[:, None], np.minimum(ahead, work.noise.shape[1] - 1)], 0.5),
+        temperature=spread(work.temperature[lines], 1),
+        truncation=(spread(work.top_k[lines], 0), spread(work.top_p[lines], 1)) if truncated else ())
+
+# %% ../nbs/10_rollouts.ipynb #ccf40395
 PATIENCE = 1.0  # price of a regroup, in decode steps
 
 @patch
 def decode(self: TorchEngine,
     work: Work,
     batch: Batch,
-) -> np.ndarray:  # rows of the batch that go on; empty when all have ended
-    "Decode until all rows have ended or a regroup pays."
-    lines, cache, logits = batch.lines, batch.cache, batch.logits
-    have, steps = (work.prompt_len + work.count)[lines], cache.columns - cache.end
-    mask = additive(self.tensor(np.arange(cache.columns) >= cache.end - have[:, None])[:, None, None], self.model.dtype)
-    positions = self.tensor(np.minimum(have[:, None] + np.arange(steps), self.context - 1))
-    ahead = np.minimum(work.count[lines, None] + np.arange(steps), work.noise.shape[1] - 1)
-    noise, temperature = self.tensor(work.noise[lines[:, None], ahead]), self.tensor(work.temperature[lines])
-    truncated = (work.top_k[lines] > 0).any() or (work.top_p[lines] < 1).any()
-    truncation = (self.tensor(work.top_k[lines]), self.tensor(work.top_p[lines])) if truncated else ()
-    drawn, waste, running = [], 0, np.ones(len(lines), bool)
-    with self.rows(work.names(lines)):
+) -> np.ndarray:  # entries of the layout that go on; empty when all samples have ended
+    "Decode until all samples have ended or a regroup pays."
+    layout, block, plan = batch.layout, batch.block, self.prepare(work, batch)
+    steps, width, cache = plan.noise.shape[1], layout.width, block.cache
+    drawn, waste, running = [], 0, np.ones(len(layout.lines), bool)
+    with self.rows(work.names(layout.first)):
         for step in range(steps):
-            drawn.append(choose_tokens(logits, temperature, noise[:, step], *truncation))
+            drawn.append(choose_tokens(block.logits, plan.temperature, plan.noise[:, step], *plan.truncation))
             ids, looked = drawn[-1][0], len(drawn) == self.sync_every or step == steps - 1
             if looked:
-                record(work, lines, [torch.stack(b, 1).cpu().numpy() for b in zip(*drawn, strict=True)], self.eos_ids, self.text)
-                drawn, running = [], work.reason[lines] == 0
+                arrays = [torch.stack(b, 1).cpu().numpy()[layout.slots] for b in zip(*drawn, strict=True)]
+                record(work, layout.lines, arrays, self.eos_ids, self.text)
+                drawn, running = [], work.reason[layout.lines] == 0
                 if not running.any(): break
-            logits = self.forward(ids[:, None], positions[:, step:step + 1], mask[..., : cache.end + 1], cache)
+            new = ids.view(-1, width), plan.positions[:, step].view(-1, width), plan.mask[..., : cache.end + width]
+            block.logits = self.forward(*new, cache, keep=width)
             waste += np.count_nonzero(~running)
-            if looked and waste >= PATIENCE * len(lines): break
-    batch.logits = logits
+            if looked and waste >= PATIENCE * len(running): break
     return np.flatnonzero(running)
 
 @patch
