@@ -6,7 +6,7 @@
 __all__ = ['STATS', 'Experience', 'policy_loss', 'kl_penalty', 'Row', 'make_rows', 'Batch', 'collate', 'tree_mask', 'head_scores',
            'score', 'check_model', 'order_rows', 'cut_rows', 'sequence_logprobs', 'StackedAdamW', 'column', 'Learner']
 
-# %% ../nbs/11_objectives.ipynb #76e687d1
+# %% ../nbs/11_objectives.ipynb #063762b7
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from .lora import LoraPopulation
 
-# %% ../nbs/11_objectives.ipynb #fb015c00
+# %% ../nbs/11_objectives.ipynb #ac2e2625
 @dataclass(frozen=True)
 class Experience:
     "One sampled sequence with its advantage."
@@ -41,7 +41,7 @@ class Experience:
         "Whether the advantage is known."
         return self.advantage is not None and math.isfinite(self.advantage)
 
-# %% ../nbs/11_objectives.ipynb #e676726e
+# %% ../nbs/11_objectives.ipynb #59e569e7
 def policy_loss(
     logprobs: Tensor, # (n, length) or (tokens,), with gradient
     old_logprobs: Tensor | None, # same shape, no gradient; None means this very policy (ratio 1)
@@ -68,7 +68,7 @@ def policy_loss(
         losses = torch.where(advantages < 0, torch.minimum(losses, ceiling), losses)
     return (losses, clipped) if mask is None else (losses.masked_fill(~mask, 0.0), clipped & mask)
 
-# %% ../nbs/11_objectives.ipynb #802e7987
+# %% ../nbs/11_objectives.ipynb #1d40d559
 def kl_penalty(
     logprobs: Tensor, # with gradient
     base_logprobs: Tensor, # same shape, no gradient
@@ -77,7 +77,7 @@ def kl_penalty(
     gap = (base_logprobs - logprobs).clamp(-20, 20)
     return gap.exp() - gap - 1
 
-# %% ../nbs/11_objectives.ipynb #ce076be6
+# %% ../nbs/11_objectives.ipynb #6b172487
 @dataclass(frozen=True)
 class Row:
     "One training row: a member, a prompt, and completions that share it."
@@ -85,7 +85,7 @@ class Row:
     branches: tuple[int, ...] # positions of the experiences in the list they came from
     length: int # tokens of the prompt and of all branches
 
-# %% ../nbs/11_objectives.ipynb #c781abc5
+# %% ../nbs/11_objectives.ipynb #a793d74f
 def make_rows(
     experiences: Sequence[Experience],
     share_prompts: bool = True, # False gives every experience its own row
@@ -107,7 +107,7 @@ def make_rows(
         rows.append(Row(experiences[group[0]].member, tuple(branches), length))
     return rows
 
-# %% ../nbs/11_objectives.ipynb #9c2d863e
+# %% ../nbs/11_objectives.ipynb #49830fa6
 @dataclass(frozen=True)
 class Batch:
     "Rows as tensors."
@@ -123,7 +123,7 @@ class Batch:
         "The same batch on another device."
         return Batch(self.members, *(getattr(self, field).to(device) for field in list(self.__dataclass_fields__)[1:]))
 
-# %% ../nbs/11_objectives.ipynb #6cb30c31
+# %% ../nbs/11_objectives.ipynb #27179748
 def collate(
     experiences: Sequence[Experience],
     rows: Sequence[Row], # from make_rows on the same list
@@ -148,7 +148,7 @@ def collate(
         ids.append(line + [0] * pad); positions.append(place + [0] * pad); segments.append(part + [-1] * pad)
     return Batch(tuple(row.member for row in rows), *map(torch.tensor, (ids, positions, segments, reads, targets, owners)))
 
-# %% ../nbs/11_objectives.ipynb #7af7f188
+# %% ../nbs/11_objectives.ipynb #14b9ac3d
 def tree_mask(
     segments: Tensor, # (rows, width)
     additive: torch.dtype | None = None, # a dtype gives 0 / -inf-like numbers instead of booleans
@@ -162,7 +162,7 @@ def tree_mask(
     if additive is None: return mask
     return torch.zeros(mask.shape, dtype=additive, device=mask.device).masked_fill(~mask, torch.finfo(additive).min)
 
-# %% ../nbs/11_objectives.ipynb #b9ed4677
+# %% ../nbs/11_objectives.ipynb #e52e8140
 def head_scores(
     head: torch.nn.Module, # hidden -> logits
     hidden: Tensor, # (tokens, hidden)
@@ -177,7 +177,7 @@ def head_scores(
     with torch.no_grad(): entropy = -(logprobs.exp() * logprobs).sum(-1)
     return logprobs.gather(-1, targets[:, None]).squeeze(-1), entropy
 
-# %% ../nbs/11_objectives.ipynb #7f486f7e
+# %% ../nbs/11_objectives.ipynb #8575ecdc
 def score(
     population: LoraPopulation,
     batch: Batch, # on the model's device
@@ -198,7 +198,7 @@ def score(
               for part, targets in zip(hidden.split(size), batch.targets.split(size))]
     return torch.cat([logprobs for logprobs, _ in pieces]), torch.cat([entropy for _, entropy in pieces])
 
-# %% ../nbs/11_objectives.ipynb #03586640
+# %% ../nbs/11_objectives.ipynb #0b972a76
 def check_model(
     model: torch.nn.Module, # a causal language model
 ) -> bool: # whether rows may share prompts
@@ -213,7 +213,7 @@ def check_model(
     layers = getattr(model.config, "layer_types", None) or ["full_attention"]
     return set(layers) == {"full_attention"} and getattr(model.config, "_attn_implementation", "") in ("sdpa", "eager")
 
-# %% ../nbs/11_objectives.ipynb #3b599501
+# %% ../nbs/11_objectives.ipynb #734bdd2c
 def order_rows(
     rows: Sequence[Row],
     names: Sequence[str], # the population's order of members
@@ -223,11 +223,12 @@ def order_rows(
     turn = {name: (-1) ** i for i, name in enumerate(sorted({row.member for row in rows}, key=rank.__getitem__))}
     return sorted(rows, key=lambda row: (rank[row.member], turn[row.member] * row.length))
 
-# %% ../nbs/11_objectives.ipynb #a5f382d7
+# %% ../nbs/11_objectives.ipynb #a5f961f6
 def cut_rows(
     rows: Sequence[Row], # in order
     micro_tokens: int = 8192, # most padded tokens in a micro-batch; a longer row goes alone
-    overhead: int = 512, # what a micro-batch costs beside its tokens, in tokens
+    overhead: int = 128, # what a micro-batch costs beside its tokens, in tokens
+    mixing: float = 0.0, # what a micro-batch with several members costs more, as a share of its tokens
 ) -> list[list[Row]]:
     "Cut a list of rows into micro-batches with the least padding and overhead."
     if micro_tokens < 1: raise ValueError(f"micro_tokens={micro_tokens}: must be >= 1")
@@ -238,21 +239,22 @@ def cut_rows(
             widest = max(widest, rows[begin].length)
             padded = widest * (end - begin)
             if padded > micro_tokens and begin < end - 1: break
-            options.append((best[begin] + padded + overhead, begin))
+            extra = mixing * padded if rows[begin].member != rows[end - 1].member else 0
+            options.append((best[begin] + padded + extra + overhead, begin))
         cost, begin = min(options)
         best.append(cost); start.append(begin)
     cuts, end = [], len(rows)
     while end: cuts.append(list(rows[start[end]:end])); end = start[end]
     return cuts[::-1]
 
-# %% ../nbs/11_objectives.ipynb #304a4879
+# %% ../nbs/11_objectives.ipynb #ab5d3689
 def sequence_logprobs(
     population: LoraPopulation,
     experiences: Sequence[Experience],
     temperature: float = 1.0,
     base: bool = False, # score with the base alone instead of each experience's member
     share_prompts: bool = True,
-    micro_tokens: int = 8192,
+    micro_tokens: int = 2048,
 ) -> tuple[Tensor, Tensor, Tensor]: # log-probabilities, entropies, mask: each (n, longest); 0 where the mask is False
     "Log-probabilities of the sampled tokens, without gradient."
     if not experiences: raise ValueError("experiences=[]: must hold at least one")
@@ -269,7 +271,7 @@ def sequence_logprobs(
     def padded(values: Tensor) -> Tensor: return values.new_zeros(mask.shape).masked_scatter(mask, values[order])
     return padded(logprobs), padded(entropy), mask
 
-# %% ../nbs/11_objectives.ipynb #819e15da
+# %% ../nbs/11_objectives.ipynb #33c9a663
 class StackedAdamW:
     "AdamW over stacked parameters (members first), with one step count a member."
     def __init__(self,
@@ -293,7 +295,7 @@ class StackedAdamW:
         for moment in (*self.first, *self.second): moment[member].zero_()
         self.steps[member] = 0
 
-# %% ../nbs/11_objectives.ipynb #185be6fb
+# %% ../nbs/11_objectives.ipynb #9bfcf587
 def column(
     values: Sequence[float], # one a member
     like: Tensor, # (members, ...)
@@ -323,7 +325,7 @@ def update(self: StackedAdamW,
         new = old.mul_(1 - self.lr * self.weight_decay).sub_(size * m / (v.sqrt() / root + self.eps))
         for t, value in ((p, new), (first, m), (second, v)): t.index_copy_(0, index, value)
 
-# %% ../nbs/11_objectives.ipynb #7502ea64
+# %% ../nbs/11_objectives.ipynb #1b20d678
 class Learner:
     "One optimizer step for every member of a population."
     def __init__(self,
@@ -338,7 +340,7 @@ class Learner:
         kl_coef: float = 0.0, # weight of the KL penalty to the base
         temperature: float = 1.0, # the sampler's
         old_logprobs: str = "own", # "own": ratio 1, one step per batch; "engine": ratio to the engine's log-probabilities
-        micro_tokens: int = 8192, # padded tokens in a micro-batch
+        micro_tokens: int | None = None, # padded tokens in a micro-batch; None means 2048 on a CPU and 16384 on a GPU
         share_prompts: bool = True, # compute a prompt once for all of its samples
     ):
         if old_logprobs not in ("own", "engine"): raise ValueError(f"old_logprobs={old_logprobs!r}: must be 'own' or 'engine'")
@@ -347,12 +349,15 @@ class Learner:
         if kl_coef < 0: raise ValueError(f"kl_coef={kl_coef}: must be >= 0")
         self.population, self.max_grad_norm, self.kl_coef, self.temperature = population, max_grad_norm, kl_coef, temperature
         self.clips = dict(clip_low=clip_low, clip_high=clip_high, dual_clip=dual_clip)
-        self.old_logprobs, self.micro_tokens = old_logprobs, micro_tokens
+        on_cpu = next(population.model.parameters()).device.type == "cpu"
+        if micro_tokens is None: micro_tokens = 2048 if on_cpu else 16384
+        self.cutting = dict(micro_tokens=micro_tokens, overhead=128 if on_cpu else 8192, mixing=0.2 if on_cpu else 0.0)
+        self.old_logprobs = old_logprobs
         self.share_prompts = check_model(population.model) and share_prompts
         self.optimizer = StackedAdamW(population.parameters(), lr, betas, eps, weight_decay)
         population.on_replace(lambda name: self.optimizer.forget(population.index(name)))
 
-# %% ../nbs/11_objectives.ipynb #775b10b6
+# %% ../nbs/11_objectives.ipynb #58d20279
 STATS = ("loss", "entropy", "logprob_gap", "ratio_mean", "clip_fraction")         # token means; ratio_max is a maximum
 
 @patch
@@ -386,7 +391,7 @@ def _accumulate(self: Learner, experiences: Sequence[Experience], rows: Sequence
     stats = torch.stack([losses.detach(), entropy, gap.abs(), gap.clamp(-20, 20).exp(), clipped.to(entropy.dtype)])
     return members, stats
 
-# %% ../nbs/11_objectives.ipynb #952c213f
+# %% ../nbs/11_objectives.ipynb #8895c2e5
 @patch
 @torch.no_grad()
 def grad_norms(self: Learner) -> Tensor: # (members,), on the CPU, float64
@@ -394,7 +399,7 @@ def grad_norms(self: Learner) -> Tensor: # (members,), on the CPU, float64
     squares = [p.grad.flatten(1).double().square().sum(1).cpu() for p in self.population.parameters()]
     return torch.stack(squares).sum(0).sqrt()
 
-# %% ../nbs/11_objectives.ipynb #8c75fe35
+# %% ../nbs/11_objectives.ipynb #c5bd87ff
 @patch
 def step(self: Learner,
     experiences: Sequence[Experience], # of any members, in any order
@@ -419,14 +424,14 @@ def step(self: Learner,
     for p in self.population.parameters(): p.grad = None
     return self._report(active, moved, norms, tokens, sequences, skipped, seen)
 
-# %% ../nbs/11_objectives.ipynb #9f20252a
+# %% ../nbs/11_objectives.ipynb #85e2cd4c
 @patch
 def _micro_batches(self: Learner, experiences: Sequence[Experience]) -> list[tuple[list[Row], bool]]:
     "Rows in micro-batches, and whether each needs a backward pass."
     rows = make_rows(experiences, self.share_prompts)
     def pays(row: Row) -> bool: return self.kl_coef > 0 or any(experiences[i].advantage != 0 for i in row.branches)
     return [(part, learn) for learn in (True, False)
-            for part in cut_rows(order_rows([row for row in rows if pays(row) == learn], self.population.names), self.micro_tokens)]
+            for part in cut_rows(order_rows([row for row in rows if pays(row) == learn], self.population.names), **self.cutting)]
 
 @patch
 def _report(self: Learner, active, moved, norms, tokens, sequences, skipped, seen) -> dict[str, dict]:
@@ -442,7 +447,7 @@ def _report(self: Learner, active, moved, norms, tokens, sequences, skipped, see
                        "sequences": sequences[name], "skipped": skipped[name], "updated": name in moved}
     return found
 
-# %% ../nbs/11_objectives.ipynb #408e56c8
+# %% ../nbs/11_objectives.ipynb #7187969c
 @patch
 def state_dict(self: Learner) -> dict: # for torch.save
     "The moments and step counts of every member."
