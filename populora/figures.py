@@ -13,16 +13,16 @@ __all__ = ['SYSTEMS', 'REWARDS', 'LOGS', 'PALETTE', 'DASHES', 'MARKERS', 'STYLE'
            'anchor_cells', 'draw_change', 'anchor_accuracy', 'exploit_share', 'reason_totals', 'draw_reasons',
            'exploits', 'Life', 'lives', 'draw_birth', 'family_tree', 'phase_seconds', 'timings', 'fifths', 'first_last',
            'student_rates', 'per_adapter', 'summarize', 'format_cell', 'Table', 'to_markdown', 'summary_table',
-           'save_figure', 'save_figures', 'draw_token', 'draw_card', 'draw_arrow', 'picture_match', 'draw_sheet',
-           'picture_propose', 'picture_verify', 'picture_solve', 'picture_reward', 'picture_evolve',
+           'save_figure', 'plan_figures', 'save_figures', 'draw_token', 'draw_card', 'draw_arrow', 'picture_match',
+           'draw_sheet', 'picture_propose', 'picture_verify', 'picture_solve', 'picture_reward', 'picture_evolve',
            'iteration_diagram']
 
 # %% ../nbs/17_figures.ipynb #10e3620b
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from math import ceil, isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -926,6 +926,17 @@ def save_figure(
     return path
 
 
+def plan_figures(
+    runs: Sequence[Run],
+) -> dict[str, Callable[[], Figure]]:  # file name -> what draws it
+    "Every figure that these runs have: comparisons once, portraits for each population."
+    populations = [run for run in runs if members(run, "teacher")]
+    plan = {name: partial(draw, runs) for name, draw in COMPARISONS.items()}
+    for name, draw in PORTRAITS.items():
+        for run in populations: plan[name if len(populations) == 1 else f"{name}-{run.name}"] = partial(draw, run)
+    return plan
+
+
 def save_figures(
     runs: Sequence[Run],
     out_dir: str | Path,  # made if it does not exist
@@ -936,11 +947,11 @@ def save_figures(
     if wrong := [form for form in formats if form not in FORMATS]: raise ValueError(f"formats: {wrong[0]!r} is not one of {', '.join(FORMATS)}")
     out_dir = Path(out_dir)
     out_dir.mkdir(parents=True, exist_ok=True)
-    populations = [run for run in runs if members(run, "teacher")]
-    figures = {name: draw(runs) for name, draw in COMPARISONS.items()}
-    for name, draw in PORTRAITS.items():
-        for run in populations: figures[name if len(populations) == 1 else f"{name}-{run.name}"] = draw(run)
-    return [save_figure(figure, out_dir/f"{name}.{form}") for name, figure in figures.items() for form in formats]
+    paths = []
+    for name, draw in plan_figures(runs).items():
+        figure = draw()
+        paths += [save_figure(figure, out_dir/f"{name}.{form}") for form in formats]
+    return paths
 
 # %% ../nbs/17_figures.ipynb #6d179da2
 TEACHER, STUDENT, INK = "#0072B2", "#D55E00", "#222222"
