@@ -12,10 +12,10 @@ __all__ = ['SYSTEMS', 'REWARDS', 'LOGS', 'PALETTE', 'DASHES', 'MARKERS', 'STYLE'
            'Matrix', 'pair_rates', 'draw_matrix', 'matchup_matrix', 'entropy_and_length', 'Anchor', 'anchor_curve',
            'anchor_cells', 'draw_change', 'anchor_accuracy', 'exploit_share', 'reason_totals', 'draw_reasons',
            'exploits', 'Life', 'lives', 'draw_birth', 'family_tree', 'phase_seconds', 'timings', 'fifths', 'first_last',
-           'student_rates', 'per_adapter', 'summarize', 'format_cell', 'Table', 'to_markdown', 'summary_table',
-           'save_figure', 'plan_figures', 'save_figures', 'draw_token', 'draw_card', 'draw_arrow', 'picture_match',
-           'draw_sheet', 'picture_propose', 'picture_verify', 'picture_solve', 'picture_reward', 'picture_evolve',
-           'iteration_diagram']
+           'student_rates', 'per_adapter', 'per_role', 'summarize', 'format_cell', 'Table', 'to_markdown',
+           'summary_table', 'save_figure', 'plan_figures', 'save_figures', 'draw_token', 'draw_card', 'draw_arrow',
+           'picture_match', 'draw_sheet', 'picture_propose', 'picture_verify', 'picture_solve', 'picture_reward',
+           'picture_evolve', 'iteration_diagram']
 
 # %% ../nbs/17_figures.ipynb #10e3620b
 import json
@@ -601,6 +601,7 @@ def anchor_accuracy(
         draw_line(over_steps, np.array(steps), np.array([mean([c.mean[i] for c, i in found]) for found in at]), index, label, markevery=1)
     if cells: draw_change(change, groups, cells)
     finish_axes(over_steps, "Over training", "accuracy")
+    if cells: over_steps.set_ylim(bottom=max(0, over_steps.get_ylim()[0])); change.set_xlim(left=max(0, change.get_xlim()[0]))
     finish_axes(change, "Start to end", "", "accuracy")
     if cells: change.xaxis.set_major_locator(MaxNLocator(nbins=6))
     add_legend(figure)
@@ -679,7 +680,7 @@ def exploits(
         if panel.patches: panel.xaxis.set_major_locator(MaxNLocator(nbins=6))
     add_legend(figure)
     return add_caption(figure, "Top: running share of valid proposals that carry a flag of an easy way to be valid. "
-                       "Bottom: refusals per step (solid: first system; hatched: second).", runs)
+                       "Bottom: refusals per step; the first system plain, others hatched.", runs)
 
 # %% ../nbs/17_figures.ipynb #beecfdba
 class Life(NamedTuple):
@@ -817,9 +818,18 @@ def per_adapter(
     key: str,  # "sequences" or "optimizer_steps"
 ) -> float:  # mean over adapters, at the end of the run
     "Budget spent for each adapter."
-    budget = pick(run.metrics[-1] if run.metrics else {}, "budget", key) or {}
-    adapters = [x for x in map(number, (budget.get("adapters") or {}).values()) if isfinite(x)]
-    return mean(adapters)
+    adapters = pick(run.metrics[-1] if run.metrics else {}, "budget", key, "adapters") or {}
+    return mean(list(adapters.values()))
+
+
+def per_role(
+    run: Run,
+    role: str,  # "proposer" or "solver"
+) -> float:  # at the end of the run
+    "Sequences sampled in a role for each adapter that plays it; the single agent plays both."
+    spent = number(pick(run.metrics[-1] if run.metrics else {}, "budget", "sequences", role))
+    players = members(run, "teacher" if role == "proposer" else "student") or members(run, "agent")
+    return spent / len(players) if players else float("nan")
 
 # %% ../nbs/17_figures.ipynb #952fc41f
 TRICKS = ("duplicates", "trivial", "constant", "ignores_input")  # the exploits that the table shows
@@ -847,6 +857,8 @@ def summarize(
         "anchor_best": (anchor.best[-1] if measured and students else float("nan"),),
         "anchor_worst": (anchor.worst[-1] if measured and students else float("nan"),),
         "step_seconds": (sum(phase_seconds(run).values()) if run.timings else float("nan"),),
+        "proposer_sequences": (per_role(run, "proposer"),),
+        "solver_sequences": (per_role(run, "solver"),),
         "sequences": (per_adapter(run, "sequences"),),
         "optimizer_steps": (per_adapter(run, "optimizer_steps"),),
     }
@@ -861,7 +873,8 @@ ROWS = {  # measure -> what the table says, and its number format
     "coverage": ("coverage, cells", ".0f"), "valid_proposals": ("valid proposals in all", ".0f"),
     "anchor": ("anchor-set accuracy, start -> end", ".3f"), "anchor_best": ("  best student, end", ".3f"),
     "anchor_worst": ("  worst student, end", ".3f"), "step_seconds": ("seconds per step", ".2f"),
-    "sequences": ("sequences per adapter", ".0f"), "optimizer_steps": ("optimizer steps per adapter", ".0f"), "steps": ("steps", ".0f"),
+    "proposer_sequences": ("proposals per proposing adapter", ".0f"), "solver_sequences": ("attempts per solving adapter", ".0f"),
+    "sequences": ("sequences per adapter, mean", ".0f"), "optimizer_steps": ("optimizer steps per adapter", ".0f"), "steps": ("steps", ".0f"),
 }
 
 
