@@ -5,10 +5,11 @@
 # %% auto #0
 __all__ = ['BASIC', 'RICH', 'RESULTS', 'UPDATES', 'STATEMENTS', 'NAMES', 'INNER', 'NEW', 'LETTERS', 'KEYS', 'LITERALS', 'LEVELS',
            'MAX_STEPS', 'MAX_INT', 'MAX_LENGTH', 'PROCEDURES', 'PEOPLE', 'SKINS', 'ANCHOR_SEED', 'ANCHOR_SIZE', 'Hole',
-           'Template', 'template', 'Rejected', 'pick', 'options', 'Draft', 'fill', 'Level', 'write_program', 'guarded',
-           'Overrun', 'load', 'value', 'GeneratedProgram', 'check_level', 'generate', 'generate_problem',
-           'program_shape', 'Procedure', 'WordProblem', 'generate_word_problem', 'parse_word_problem', 'AnchorItem',
-           'anchor_set', 'word_anchor_set', 'held_out_keys', 'is_held_out', 'anchor_hash']
+           'Template', 'template', 'Rejected', 'pick', 'options', 'Draft', 'expression', 'fill', 'Level',
+           'write_program', 'guarded', 'Overrun', 'load', 'value', 'GeneratedProgram', 'check_level', 'generate',
+           'generate_problem', 'program_shape', 'Procedure', 'WordProblem', 'generate_word_problem',
+           'parse_word_problem', 'AnchorItem', 'anchor_set', 'word_anchor_set', 'held_out_keys', 'is_held_out',
+           'anchor_hash']
 
 # %% ../nbs/04_generator.ipynb #3296d77e
 import ast
@@ -26,19 +27,22 @@ from .problems import KINDS, Problem, canonical, check_kind
 @dataclass(frozen=True)
 class Hole:
     "One hole of a template."
-    kind: str  # a type, a literal kind, "update" or "ret"
-    label: str  # name shared by the holes of one variable, "" for none
-    mark: str  # "=" new, "#" inner, "@" existing variable; "~" sees inner variables; "" otherwise
-    tightness: int  # how tightly a filler has to bind to go without parentheses
-
+    kind: str # a type, a literal kind, "update" or "ret"
+    label: str # name of the variable that stands here, "" for an expression or a literal
+    mark: str # "=" new, "#" inner, "@" existing variable, "" its repetition; "~" sees the inner variables
+    tightness: int # how tightly a filler has to bind to go without parentheses
 
 @dataclass(frozen=True)
 class Template:
     "Python text cut at its holes: `parts[0] hole[0] parts[1] ...`."
-    parts: tuple[str, ...]  # literal text, one part more than holes
-    holes: tuple[Hole, ...]  # the holes in the order of the text
-    hint: str  # what the template does, in a word or two
-    tightness: int  # how tightly the whole binds
+    parts: tuple[str, ...] # text between the holes, one part more than holes
+    holes: tuple[Hole, ...] # in the order of the text
+    hint: str # what the template does, in a word or two
+    tightness: int # how tightly the whole binds
+    lines: int # number of lines
+    names: tuple[Hole, ...] # the holes that choose a variable
+    repeated: frozenset[str] # labels that occur again
+    changed: frozenset[str] # labels of existing variables that open a line, so that the line changes them
 
 # %% ../nbs/04_generator.ipynb #01b3c782
 _BINDS = {ast.IfExp: 1, ast.Lambda: 1, ast.Or: 2, ast.And: 3, ast.Not: 4, ast.Compare: 5, ast.Add: 6, ast.Sub: 6,
@@ -61,31 +65,31 @@ def _asks(parent: ast.AST, field: str) -> int: # the least tightness that a chil
 # %% ../nbs/04_generator.ipynb #dcfe6b4e
 _HOLE = re.compile(r"\{(?:(\w+)([=#@]))?(\w+)(~?)\}")
 
+def _tightnesses(text): # one number for each hole
+    "For each hole of `text`, how tightly its filler has to bind."
+    found = {}
+    for parent in ast.walk(ast.parse(_HOLE.sub("_hole_", text))):
+        for field, value in ast.iter_fields(parent):
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.Name) and child.id == "_hole_": found[child.lineno, child.col_offset] = _asks(parent, field)
+    # a hole that is no name for the parser (a parameter, the name after `def`) needs no parentheses
+    places = [(n, m.start()) for n, line in enumerate(_HOLE.sub("_hole_", text).split("\n"), 1) for m in re.finditer("_hole_", line)]
+    return [found.get(place, 0) for place in places]
+
 @lru_cache(None)
 def template(
     text: str, # Python text with holes
     hint: str = "", # what it does, in a word or two
 ) -> Template:
-    "Cut `text` at its holes and ask the parser where parentheses would be needed."
-    found = list(_HOLE.finditer(text))
-    tree = ast.parse(_HOLE.sub("_hole_", text))
-    asked = {}
-    for parent in ast.walk(tree):
-        for field, value in ast.iter_fields(parent):
-            for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, ast.Name) and child.id == "_hole_": asked[child.lineno, child.col_offset] = _asks(parent, field)
-    holes, parts, end = [], [], 0
-    line_starts = [0] + [m.end() for m in re.finditer("\n", text)]
-    for n, m in enumerate(found):
-        line = max(i for i, start in enumerate(line_starts) if start <= m.start())
-        before = _HOLE.sub("_hole_", text[line_starts[line] : m.start()])
-        mark = m[2] or m[4]
-        holes.append(Hole(m[3], m[1] or "", mark, asked.get((line + 1, len(before)), 0)))
-        parts.append(text[end : m.start()])
-        end = m.end()
-    first = tree.body[0]
-    tightness = _binding(first.value) if isinstance(first, ast.Expr) else 0
-    return Template((*parts, text[end:]), tuple(holes), hint, tightness)
+    "Cut `text` at its holes."
+    matches = list(_HOLE.finditer(text))
+    labels = {m[1] for m in matches if m[1]}
+    holes = tuple(Hole(m[3], m[1] or (m[3] if m[3] in labels else ""), m[2] or m[4], needed) for m, needed in zip(matches, _tightnesses(text)))
+    parts = tuple(text[a:b] for a, b in zip([0, *(m.end() for m in matches)], [*(m.start() for m in matches), len(text)]))
+    first = ast.parse(_HOLE.sub("_hole_", text)).body[0]
+    changed = frozenset(h.label for h, before in zip(holes, parts) if h.label and h.kind != "fn" and re.search(r"(^|\n *)$", before))
+    return Template(parts, holes, hint, _binding(first.value) if isinstance(first, ast.Expr) else 0, text.count("\n") + 1,
+                    tuple(h for h in holes if h.label and h.mark), frozenset(h.label for h in holes if h.label and not h.mark), changed)
 
 # %% ../nbs/04_generator.ipynb #aaade3dd
 BASIC = {
@@ -98,6 +102,13 @@ BASIC = {
         "{ints}[{i}]": "item", "{ints}[-1]": "last", "{str}.count({c})": "counts", "{str}.find({c})": "finds",
         "{ints}.count({k})": "counts", "{pair}[0]": "first", "{pair}[1]": "second", "{dict}.get({key}, {k})": "looks up",
         "{int} if {bool} else {int}": "chooses",
+        "{int} * {m} - {k}": "scales", "({int} + {k}) % {m}": "remainder", "{k} - {int} * {m}": "scales", "({int} - {k}) // {m}": "divides",
+        "{int} + {int} * {m}": "scales", "{k} if {bool} else {int}": "chooses", "{str}.find({c}) + {k}": "finds", "sum({ints}[:{m}])": "sums",
+        "max({int}, {k}) - {k}": "larger", "{int} // {m} + {k}": "divides", "len({str}) * {m} - {k}": "length", "sum({ints}) - {k}": "sum",
+        "{dict}[{key}] if {key} in {dict} else {k}": "looks up", "{int} % {m} * {k}": "remainder",
+        "len({str}) + {int}": "adds length", "len({str}) * {int}": "length times", "{ints}.count({int})": "counts", "sum({ints}) + {int}": "adds sum",
+        "sum({ints}) - {int}": "sum less", "len({ints}) * {int}": "length times", "len({str}) - len({ints})": "lengths", "{str}.find({str})": "finds",
+        "len({str}) - len({str})": "lengths", "sum({ints}) - sum({ints})": "sums", "{int} + {int} + {int}": "adds", "{int} * {int} + {k}": "multiplies",
     },
     "bool": {
         "{int} > {k}": "compares", "{int} < {k}": "compares", "{int} > {int}": "compares", "{int} % {m} == 0": "divisible",
@@ -106,7 +117,10 @@ BASIC = {
         "{str} < {str}": "compares", "{ints}[0] > {ints}[-1]": "compares", "not {bool}": "negates",
     },
     "str": {
-        "{str} + {c}": "appends", "{c} + {str}": "prepends", "{str} + {str}": "joins", "{str}.upper()": "upper", "{str}[::-1]": "reverses",
+        "{str} + {t}": "appends", "{t} + {str}": "prepends", "{t} + {str} + {t}": "wraps", "{str} + {t} + {str}": "joins", "{str}[{i}:] + {t}": "slices",
+        "{str}[::-1] + {t}": "reverses", "{str}.replace({c}, {t})": "replaces", "{str}[:{m}].upper()": "upper", "{t} * {int}": "repeats", "{str}[{int}:]": "slices", "{str}[:{int}]": "slices",
+        "str({int}) + {str}": "prepends number", "{str} + {t} + str({int})": "appends number", "{str} * ({int} % {m})": "repeats",
+        "{str}[:{i}] + {t} + {str}[{i}:]": "inserts", "{str} + {str}": "joins", "{str}.upper()": "upper", "{str}[::-1]": "reverses",
         "{str}[{i}:]": "slices", "{str}[:{m}]": "slices", "{str}[-{m}:]": "slices", "{str}.replace({c}, {c})": "replaces",
         "{str}.strip({c})": "strips", "str({int})": "text", "{str} * {m}": "repeats", "{str}[::2]": "every other",
         "{str}[{i}]": "character", "{str} if {bool} else {str}": "chooses", "{w} if {bool} else {w}": "chooses",
@@ -116,7 +130,9 @@ BASIC = {
         "{ints}[::-1]": "reverses", "sorted({ints})": "sorts", "{ints}[{i}:]": "slices", "{ints}[:{m}]": "slices", "{ints} + [{int}]": "appends",
         "[{int}] + {ints}": "prepends", "{ints} + {ints}": "joins", "[{int}, {int}]": "list", "{ints}[::2]": "every other",
         "{ints} * 2": "repeats", "[{int~} for {v#int} in {ints}]": "maps", "[{v} for {v#int} in {ints} if {bool~}]": "filters",
-        "list(range({int}))": "range", "{ints} if {bool} else {ints}": "chooses", "[{k}, {int}, {int}]": "list",
+        "list(range({int}))": "range", "[{int}, {k}] + {ints}": "prepends", "{ints}[:{int}]": "slices", "{ints}[{int}:]": "slices",
+        "[{v} + {int} for {v#int} in {ints}]": "adds to each", "[{v} for {v#int} in {ints} if {v} > {int}]": "filters", "{ints}[{i}:] + [{k}]": "slices", "[{int}, {int}, {int}]": "list",
+        "list(range({k}, {int}))": "range", "[{v} * {m} + {k} for {v#int} in {ints}]": "maps", "{ints} if {bool} else {ints}": "chooses", "[{k}, {int}, {int}]": "list",
         "sorted({ints}, reverse=True)": "sorts down",
     },
     "dict": {"{dict} | {{key}: {int}}": "sets key"},
@@ -165,6 +181,7 @@ RICH = {
 }
 RESULTS = {  # mixed tuples, as the value that a function returns only
     "({str}, {int})": "pair", "({int}, {str})": "pair", "({ints}, {int})": "pair", "({int}, {int}, {int})": "triple", "({bool}, {int})": "pair",
+    "({bool}, {str})": "pair", "({str}, {ints})": "pair", "({str}, {dict})": "pair",
 }
 
 # %% ../nbs/04_generator.ipynb #4f73151e
@@ -206,9 +223,13 @@ STATEMENTS = {
         "def {g=fn}({a#int}):\n    if {a} < {m}:\n        return {k}\n    return {g}({a} - {m}) + {int~}": "recursion", "def {g=fn}({a#int}):\n    return {a} if {a} < {big} else {g}({a} // {m}) + {k}": "recursion",
     },
     "recursion": {
-        "if {x@int} < {m}:\n    return {int}\nreturn {int} + f({x} - {m})": "recursion", "if {x@int} < {big}:\n    return {x}\nreturn {x} % {big} + f({x} // {big})": "recursion",
-        "if not {x@ints}:\n    return {k}\nreturn {x}[0] - f({x}[1:])": "recursion", "if not {x@ints}:\n    return {k}\nreturn f({x}[1:]) + {x}[0] * {m}": "recursion",
-        "if len({x@str}) < {m}:\n    return {x}\nreturn {x}[-1] + f({x}[1:-1]) + {c}": "recursion", "if not {x@str}:\n    return {w}\nreturn f({x}[1:]) + {x}[0]": "recursion",
+        "if {x@int} < {m}:\n    return {int}\nreturn {int} + f({x} - {m})": "recursion",
+        "if {x@int} < {big}:\n    return {int}\nreturn {x} % {m} + f({x} // {m})": "recursion",
+        "if len({x@ints}) < {m}:\n    return {int}\nreturn {int} - f({x}[1:])": "recursion",
+        "if not {x@ints}:\n    return {k}\nreturn {int} + f({x}[:-1])": "recursion",
+        "if len({x@str}) < {m}:\n    return {str}\nreturn {str} + f({x}[1:])": "recursion",
+        "if len({x@str}) < {m}:\n    return {str}\nreturn f({x}[1:-1]) + {str}": "recursion",
+        "if len({x@ints}) < {m}:\n    return {ints}\nreturn [{int}] + f({x}[1:])": "recursion",
     },
 }
 
@@ -220,14 +241,15 @@ def pick(rng: np.random.Generator, options): # one of the options, uniform
     "One of `options`."
     return options[int(rng.random() * len(options))]
 
-NAMES = {"int": "abcxyznmkpqr", "str": "stuwc", "ints": ["xs", "ys", "zs", "nums", "vals", "a", "b"], "strs": ["words", "ws", "names", "parts"],
+NAMES = {"int": "abcxyznmkpqr", "str": "stuwcqrh", "ints": ["xs", "ys", "zs", "nums", "vals", "a", "b", "arr", "ns", "ks"], "strs": ["words", "ws", "names", "parts"],
          "dict": "dgh", "pair": ["p", "q", "pt", "ab"], "bool": ["flag", "ok", "on"], "fn": "ghk"}
 INNER = {"int": "ijvxnke", "str": "cvwxke"}
-NEW = {"int": ["out", "n", "t", "r", "total", "m", "y", "z"], "str": ["out", "t", "r", "w"], "ints": ["out", "ys", "res", "zs"]}
+NEW = NAMES | {"int": ["out", "n", "t", "r", "total", "m", "y", "z"], "str": ["out", "t", "r", "w"], "ints": ["out", "ys", "res", "zs"]}
 LETTERS, KEYS = "abcdeilmnorst", "abcde"
 LITERALS = {
-    "k": [str(n) for n in range(1, 10)] * 3 + [str(n) for n in range(10, 21)], "m": list("23456")*2 + list("789"), "i": ["0", "1", "2"], "z": ["0"] * 3 + list("1235"),
+    "k": [str(n) for n in range(1, 10)] * 5 + [str(n) for n in range(10, 31)], "m": list("23456")*2 + list("789"), "i": ["0", "1", "2"], "z": ["0"] * 3 + list("1235"),
     "one": list("111123"), "big": [str(n) for n in range(10, 31)], "c": [repr(c) for c in LETTERS + "xyz_-"], "key": [repr(c) for c in KEYS],
+    "t": [repr(c) for c in LETTERS] * 4 + [repr(a + b) for a in LETTERS for b in LETTERS],
     "w": [repr(w) for w in ("yes", "no", "ok", "odd", "even", "big", "low", "high", "up", "on", "off", "a", "b", "x")],
 }
 
@@ -248,19 +270,19 @@ def options(
     kind: str, # a type or a kind of statement
     types: frozenset, # types of the variables in scope
     depth: int, # expressions may nest this deep
+    needed: frozenset = frozenset(), # only templates with a hole of one of these types, if there are any
 ) -> tuple[Template, ...]: # those that can be filled
     "The templates of `kind` that can be filled from variables of these `types`."
     def fits(hole, inner):
         if hole.mark == "@": return hole.kind in types
-        if hole.mark in ("=", "#") or hole.kind in LITERALS: return True
-        if hole.kind in ("ret", "update"): return True
-        if hole.kind not in _SEES: return bool(hole.label == "" and hole.mark == "")   # repeats a label
+        if hole.label or hole.kind in LITERALS or hole.kind in ("ret", "update"): return True
         seen = types | inner if hole.mark == "~" else types
         return hole.kind in seen or (depth > 0 and bool(options(tier, hole.kind, seen, depth - 1)))
     def possible(t):
-        inner = frozenset(h.kind for h in t.holes if h.mark == "#")
+        inner = frozenset(h.kind for h in t.names if h.mark == "#")
         return all(fits(h, inner) for h in t.holes)
-    return tuple(t for t in _table(tier, kind) if possible(t))
+    found = tuple(t for t in _table(tier, kind) if possible(t))
+    return tuple(t for t in found if any(h.kind in needed for h in t.holes)) or found if needed else found
 
 # %% ../nbs/04_generator.ipynb #94651a0e
 class Draft:
@@ -268,8 +290,9 @@ class Draft:
     def __init__(self,
         rng: np.random.Generator, # the only source of chance
         tier: int, # 0: basic templates, 1: also rich ones
+        leaf: float = .45, # chance that an operand is a variable
     ):
-        self.rng, self.tier = rng, tier
+        self.rng, self.tier, self.leaf = rng, tier, leaf
         self.scope, self.unread, self.inner = {}, set(), set() # name -> type; names not read yet; inner variables
         self.lines, self.hints, self.result = [], [], None # result: type that the function returns
 
@@ -280,15 +303,16 @@ class Draft:
         return pick(self.rng, free)
 
     def read(self, kind, avoid=()):
-        "A variable of type `kind`, most often one that nobody has read yet."
+        "A variable of type `kind`, most often one that nobody has read yet, inner ones before others."
         names = [n for n, t in self.scope.items() if t == kind and n not in avoid]
         if not names: raise Rejected
         unread = [n for n in names if n in self.unread]
+        unread = [n for n in unread if n in self.inner] or unread
         name = pick(self.rng, unread if unread and self.rng.random() < .9 else names)
         self.unread.discard(name)
         return name
 
-    def attempt(self, write, tries=6):
+    def attempt(self, write, tries):
         "The first result of `write()` that is not rejected; a rejected one leaves no trace."
         for _ in range(tries):
             saved = self.scope.copy(), self.unread.copy(), self.inner.copy(), len(self.hints), self.result
@@ -298,81 +322,74 @@ class Draft:
                 del self.hints[n_hints:]
         raise Rejected
 
-    def expression(self, kind, depth, leaf=.45):
-        "Text of a random expression of type `kind`, and how tightly it binds."
-        types = frozenset(self.scope.values())
-        found = () if depth <= 0 else options(self.tier, kind, types, depth - 1)
-        if kind in types and (not found or self.rng.random() < leaf): return self.read(kind), _ATOM
-        if not found: raise Rejected
-        chosen = pick(self.rng, found)
-        return fill(self, chosen, depth - 1), chosen.tightness
-
 # %% ../nbs/04_generator.ipynb #2b4095b1
-def _filler(draft, hole, before, depth): # text for one hole
+def expression(
+    draft: Draft, # gives the variables
+    kind: str, # type of the value
+    depth: int, # templates may nest this deep
+    leaf: float, # chance of a plain variable
+    needed: frozenset = frozenset(), # types of variables that should appear
+) -> tuple[str, int]: # text; how tightly it binds
+    "A random expression of type `kind`."
+    types = frozenset(draft.scope.values())
+    if not needed and draft.unread and draft.rng.random() < .6: needed = frozenset([draft.scope[n] for n in draft.unread])
+    found = options(draft.tier, kind, types, depth - 1, needed) if depth > 0 else ()
+    if kind in types and (not found or draft.rng.random() < leaf): return draft.read(kind), _ATOM
+    if not found: raise Rejected
+    chosen = pick(draft.rng, found)
+    return fill(draft, chosen, depth - 1), chosen.tightness
+
+def _hole(draft, hole, before, depth, needed): # text
     "Text for a hole that stands after the text `before`."
-    if hole.kind in LITERALS: return pick(draft.rng, LITERALS[hole.kind])
-    if hole.kind == "update":
-        found = options(draft.tier, "update", frozenset(draft.scope.values()), depth)
+    kind = hole.kind
+    if kind in LITERALS: return pick(draft.rng, LITERALS[kind])
+    if kind == "update":
+        found = options(draft.tier, kind, frozenset(draft.scope.values()), depth, needed)
         if not found: raise Rejected
         return fill(draft, pick(draft.rng, found), depth)
-    kind = hole.kind
     if kind == "ret":
-        draft.result = draft.result or pick(draft.rng, list(draft.scope.values()))
-        if draft.result == "fn": raise Rejected
-        kind = draft.result
-    leaf = 0 if before.endswith(" = ") else .8 if before.endswith(" in ") else .45
-    text, tightness = draft.expression(kind, depth, leaf)
+        kind = draft.result = draft.result or pick(draft.rng, list(draft.scope.values()))
+        if kind == "fn": raise Rejected
+    leaf = 0 if before.endswith(" = ") else .8 if before.endswith(" in ") else draft.leaf
+    text, tightness = expression(draft, kind, depth, leaf, needed)
     return text if tightness >= hole.tightness else f"({text})"
 
-def _different(draft, hole, before, depth, taken): # text for one hole
-    "Text for a hole, different from those in `taken`."
-    for _ in range(3):
-        unread = draft.unread.copy()
-        text = _filler(draft, hole, before, depth)
-        if text not in taken: return text
-        draft.unread = unread
-    raise Rejected
-
-def _changes(hole, before, labels): # True or False
-    "Whether the hole opens a line, so that the line changes its variable."
-    return (hole.label or hole.kind) in labels and hole.kind not in ("fn", "update") and re.search(r"(^|\n *)$", before) is not None
-
 # %% ../nbs/04_generator.ipynb #ea27036d
+def _fill_marked(draft, t, mark, texts, depth, inner, must): # changes `texts`
+    "Fill the holes of one `mark`; each has to read all of `must`, or one of `inner`."
+    needed = frozenset(inner.values()) if inner and draft.rng.random() < .75 else frozenset()
+    def write(n, hole):
+        text = _hole(draft, hole, t.parts[n], depth, needed)
+        if text in texts or must & draft.unread or (inner and inner.keys() <= draft.unread): raise Rejected
+        return text
+    for n, hole in enumerate(t.holes):
+        if texts[n] is None and hole.mark == mark:
+            draft.unread.update(inner)
+            texts[n] = draft.attempt(lambda: write(n, hole), tries=4) if inner or n else _hole(draft, hole, t.parts[n], depth, needed)
+
 def fill(
     draft: Draft, # gives the variables, takes the new ones
     t: Template, # what to fill
     depth: int, # expressions may nest this deep
 ) -> str: # Python text
-    "Fill every hole of `t`: names first, then what sees the outer scope, then what sees the inner variables."
+    "Fill every hole of `t`."
     if t.hint: draft.hints.append(t.hint)
-    labels, new, inner, texts, taken = {}, {}, {}, {}, set()
-    for h in t.holes:
-        if h.mark == "@": labels[h.label] = draft.read(h.kind, draft.inner | set(labels.values()))
-        elif h.mark == "=": labels[h.label] = draft.name(NEW.get(h.kind, NAMES[h.kind]), labels.values()); new[labels[h.label]] = h.kind
-        elif h.mark == "#": labels[h.label] = draft.name(INNER[h.kind], labels.values()); inner[labels[h.label]] = h.kind
-    taken.update(labels.values())
-    def fill_holes(tilde):
-        for n, h in enumerate(t.holes):
-            if h.label or h.kind in labels: texts[n] = labels[h.label or h.kind]
-            elif (h.mark == "~") == tilde:
-                draft.unread |= inner.keys() if tilde else set()
-                texts[n] = _different(draft, h, t.parts[n], depth, taken)
-                taken.add(texts[n])
-                if tilde and inner and inner.keys() <= draft.unread: raise Rejected
-                seen.update(inner.keys() - draft.unread)
-    seen = {labels[h.kind] for h in t.holes if h.kind in labels}
-    fill_holes(False)
-    draft.scope |= inner
-    draft.inner |= inner.keys()
-    fill_holes(True)
-    if not inner.keys() <= seen: raise Rejected
+    labels = {}
+    for h in t.names:
+        if h.mark == "@": labels[h.label] = draft.read(h.kind, draft.inner.union(labels.values()))
+        else: labels[h.label] = draft.name((INNER if h.mark == "#" else NEW)[h.kind], labels.values())
+    texts = [labels.get(h.label) for h in t.holes]
+    inner = {labels[h.label]: h.kind for h in t.names if h.mark == "#"}
+    _fill_marked(draft, t, "", texts, depth, {}, set())
+    draft.scope.update(inner)
+    draft.inner.update(inner)
+    _fill_marked(draft, t, "~", texts, depth, inner, {n for n in inner if n not in [labels[r] for r in t.repeated]})
     for name in inner: del draft.scope[name]
-    draft.inner -= inner.keys()
-    draft.unread -= inner.keys()
-    draft.scope |= new
-    draft.unread |= new.keys()
-    draft.unread.update(labels[h.label or h.kind] for h, before in zip(t.holes, t.parts) if h.mark != "=" and _changes(h, before, labels))
-    return "".join(part + texts.get(n, "") for n, part in enumerate(t.parts))
+    draft.inner.difference_update(inner)
+    draft.unread.difference_update(inner)
+    draft.scope.update({labels[h.label]: h.kind for h in t.names if h.mark == "="})
+    draft.unread.update(labels[h.label] for h in t.names if h.mark == "=" or h.mark == "@" and h.label in t.changed)
+    return "".join([part + text for part, text in zip(t.parts, texts)]) + t.parts[-1]
 
 # %% ../nbs/04_generator.ipynb #b1f03db0
 @dataclass(frozen=True)
@@ -380,6 +397,7 @@ class Level:
     "What programs of one level look like."
     lines: tuple[int, int] # least and most lines, the `def` included
     depth: int # expressions may nest this deep
+    leaf: float # chance that an operand is a variable
     tier: int # 0: basic templates, 1: also rich ones
     params: tuple[int, ...] # numbers of parameters to choose from
     statements: tuple[str, ...] # kinds of statement to choose from
@@ -387,33 +405,51 @@ class Level:
 _EASY_TYPES = ("int",) * 6 + ("str",) * 5 + ("ints",) * 5 + ("bool", "pair")
 _ALL_TYPES = ("int",) * 7 + ("str",) * 6 + ("ints",) * 7 + ("bool", "pair", "pair", "strs", "strs", "dict", "dict")
 _SETTINGS = {
-    1: Level((2, 2), 2, 0, (1, 2, 2), ()),
-    2: Level((3, 4), 2, 0, (1, 2, 2), ("assign", "assign", "update", "branch")),
-    3: Level((4, 6), 2, 1, (1, 2, 2), ("assign", "update", "branch", "loop", "loop", "recursion")),
-    4: Level((6, 8), 2, 1, (1, 2, 2, 3), ("assign", "assign", "update", "branch", "loop", "nest", "helper")),
-    5: Level((8, 10), 2, 1, (1, 2, 2, 3), ("assign", "assign", "update", "branch", "loop", "nest", "nest", "helper")),
+    1: Level((2, 2), 2, .25, 0, (1, 2, 2), ()),
+    2: Level((3, 4), 2, .5, 0, (1, 2, 2), ("assign", "assign", "update", "branch")),
+    3: Level((4, 5), 2, .65, 1, (1, 2, 2), ("assign", "update", "branch", "loop", "loop", "recursion")),
+    4: Level((5, 7), 2, .65, 1, (1, 2, 2), ("assign", "assign", "update", "branch", "loop", "loop", "nest", "helper")),
+    5: Level((7, 9), 2, .65, 1, (1, 2, 2, 3), ("assign", "assign", "update", "branch", "loop", "nest", "nest", "helper")),
 }
 LEVELS = tuple(_SETTINGS)
 
-_RESULTS = ("int",) * 3 + ("str",) * 2 + ("ints",) * 2 + ("bool", "tuple", "strs", "dict", "pair")
+_RESULTS = ("int",) * 6 + ("str",) * 4 + ("ints",) * 3 + ("bool", "tuple", "strs", "dict", "pair")
 
 def _statement(draft, level, room): # text of one or more lines
     "A statement of at most `room` lines."
     kind = pick(draft.rng, level.statements)
     if kind == "recursion" and (draft.lines or len(draft.scope) > 1): raise Rejected
-    found = [t for t in options(level.tier, kind, frozenset(draft.scope.values()), level.depth) if sum(p.count("\n") for p in t.parts) < room]
+    found = [t for t in options(level.tier, kind, frozenset(draft.scope.values()), level.depth) if t.lines <= room]
     if not found: raise Rejected
     text = fill(draft, pick(draft.rng, found), level.depth - 1)
+    if sum([1 + (draft.scope[n] == "fn") for n in draft.unread]) > (3 if room > 2 else 2): raise Rejected
     if kind == "recursion": draft.result = "recursion"
     return text
 
+@lru_cache(None)
+def _readers_of(tier, types, left, result, depth): # templates with the types of their results
+    "The templates that have a hole for each variable in `left`."
+    kinds = (result,) if result else tuple(dict.fromkeys(_RESULTS))
+    def covers(t):
+        holes = [h.kind for h in t.holes]
+        return all(holes.count(kind) >= left.count(kind) for kind in left)
+    return tuple((kind, t) for kind in kinds for t in options(tier, kind, types, depth) if covers(t))
+
 def _last(draft, level): # text of the line
     "A return line that reads every variable that nobody has read yet."
-    left = [draft.scope[n] for n in draft.scope if n in draft.unread and draft.scope[n] != "fn"]
-    kind = draft.result or pick(draft.rng, left if left and draft.rng.random() < .6 else _RESULTS)
-    if kind == "fn": raise Rejected
-    text, _ = draft.expression(kind, level.depth, leaf=.3 if draft.lines else 0)
-    if draft.unread: raise Rejected
+    left = [name for name in draft.scope if name in draft.unread]
+    types = frozenset(draft.scope.values())
+    found = _readers_of(draft.tier, types, tuple(sorted(draft.scope[n] for n in left)), draft.result, level.depth - 1)
+    if len(left) == 1 and draft.result in (None, draft.scope[left[0]]) and draft.lines and draft.rng.random() < .25:
+        kind, text = draft.scope[left[0]], draft.read(draft.scope[left[0]])
+    elif found and draft.rng.random() < (.8 if draft.lines else .6):
+        kind = pick(draft.rng, [k for k in _RESULTS if any(k == kind for kind, _ in found)] or [draft.result])
+        t = pick(draft.rng, [t for k, t in found if k == kind])
+        text = fill(draft, t, level.depth - 1)
+    else:
+        kind = draft.result or pick(draft.rng, _RESULTS)
+        text, _ = expression(draft, kind, level.depth, leaf=0)
+    if kind == "fn" or draft.unread or any(line.endswith(f"return {text}") for line in draft.lines): raise Rejected
     draft.result = kind
     return f"return {text}"
 
@@ -426,15 +462,16 @@ def write_program(
 ) -> tuple[str, list[str], str]: # program, types of its parameters, message
     "One draft, never run: it may raise or be constant."
     setting = _SETTINGS[level]
-    draft = Draft(rng, setting.tier)
-    types = [pick(rng, _ALL_TYPES if setting.tier else _EASY_TYPES) for _ in range(pick(rng, setting.params))]
+    draft = Draft(rng, setting.tier, setting.leaf)
+    types = [pick(rng, _ALL_TYPES if setting.tier else _EASY_TYPES)]
+    for _ in range(pick(rng, setting.params) - 1): types.append(pick(rng, types if rng.random() < .4 else _ALL_TYPES if setting.tier else _EASY_TYPES))
     for kind in types: draft.scope[draft.name(NAMES[kind])] = kind
     params = list(draft.scope)
     draft.unread.update(params)
     least, most = setting.lines
     target, size = least + int(rng.random() * (most - least + 1)), 2
     while size < target and draft.result != "recursion":
-        draft.lines.append(draft.attempt(lambda: _statement(draft, setting, target - size + 1)))
+        draft.lines.append(draft.attempt(lambda: _statement(draft, setting, most - size), tries=6))
         size = 2 + "\n".join(draft.lines).count("\n") + 1
     if draft.result == "recursion":
         if draft.unread: raise Rejected
@@ -455,7 +492,7 @@ def _message(types, draft): # at most ten words
     return f"{head}{result}: {', '.join(hints)}"
 
 # %% ../nbs/04_generator.ipynb #fd8c89d3
-MAX_STEPS, MAX_INT, MAX_LENGTH = 250, 99_999, 60
+MAX_STEPS, MAX_INT, MAX_LENGTH = 50, 9_999, 30
 _BLOCK, _ASSIGN = re.compile(r"( *)(?:for|while|def) .*:$"), re.compile(r"( *)(\w+)(?:, (\w+))? (?:[-+*%]|//)?= ")
 
 def guarded(
