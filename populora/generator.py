@@ -103,7 +103,7 @@ BASIC = {
         "{ints}.count({k})": "counts", "{pair}[0]": "first", "{pair}[1]": "second", "{dict}.get({key}, {k})": "looks up",
         "{int} if {bool} else {int}": "chooses",
         "{int} * {m} - {k}": "scales", "({int} + {k}) % {m}": "remainder", "{k} - {int} * {m}": "scales", "({int} - {k}) // {m}": "divides",
-        "{int} + {int} * {m}": "scales", "{k} if {bool} else {int}": "chooses", "{str}.find({c}) + {k}": "finds", "sum({ints}[:{m}])": "sums",
+        "{int} + {int} * {m}": "scales", "{k} if {bool} else {int}": "chooses", "{str}.find({c}) + {k}": "finds", "sum({ints}[:{s}])": "sums",
         "max({int}, {k}) - {k}": "larger", "{int} // {m} + {k}": "divides", "len({str}) * {m} - {k}": "length", "sum({ints}) - {k}": "sum",
         "{dict}[{key}] if {key} in {dict} else {k}": "looks up", "{int} % {m} * {k}": "remainder",
         "len({str}) + {int}": "adds length", "len({str}) * {int}": "length times", "{ints}.count({int})": "counts", "sum({ints}) + {int}": "adds sum",
@@ -117,28 +117,28 @@ BASIC = {
         "{str} < {str}": "compares", "{ints}[0] > {ints}[-1]": "compares", "not {bool}": "negates",
     },
     "str": {
-        "{str} + {t}": "appends", "{t} + {str}": "prepends", "{t} + {str} + {t}": "wraps", "{str} + {t} + {str}": "joins", "{str}[{i}:] + {t}": "slices",
-        "{str}[::-1] + {t}": "reverses", "{str}.replace({c}, {t})": "replaces", "{str}[:{m}].upper()": "upper", "{t} * {int}": "repeats", "{str}[{int}:]": "slices", "{str}[:{int}]": "slices",
+        "{str} + {t}": "appends", "{t} + {str}": "prepends", "{t} + {str} + {t}": "wraps", "{str} + {t} + {str}": "joins", "{str}[{s}:] + {t}": "slices",
+        "{str}[::-1] + {t}": "reverses", "{str}.replace({c}, {t})": "replaces", "{str}[:{s}].upper()": "upper", "{t} * {int}": "repeats", "{str}[{int}:]": "slices", "{str}[:{int}]": "slices",
         "str({int}) + {str}": "prepends number", "{str} + {t} + str({int})": "appends number", "{str} * ({int} % {m})": "repeats",
-        "{str}[:{i}] + {t} + {str}[{i}:]": "inserts", "{str} + {str}": "joins", "{str}.upper()": "upper", "{str}[::-1]": "reverses",
-        "{str}[{i}:]": "slices", "{str}[:{m}]": "slices", "{str}[-{m}:]": "slices", "{str}.replace({c}, {c})": "replaces",
+        "{str}[:{s}] + {t} + {str}[{s}:]": "inserts", "{str} + {str}": "joins", "{str}.upper()": "upper", "{str}[::-1]": "reverses",
+        "{str}[{s}:]": "slices", "{str}[:{s}]": "slices", "{str}[-{s}:]": "slices", "{str}.replace({c}, {c})": "replaces",
         "{str}.strip({c})": "strips", "str({int})": "text", "{str} * {m}": "repeats", "{str}[::2]": "every other",
         "{str}[{i}]": "character", "{str} if {bool} else {str}": "chooses", "{w} if {bool} else {w}": "chooses",
         "{str} + str({int})": "appends number", "{str}.title()": "title",
     },
     "ints": {
-        "{ints}[::-1]": "reverses", "sorted({ints})": "sorts", "{ints}[{i}:]": "slices", "{ints}[:{m}]": "slices", "{ints} + [{int}]": "appends",
+        "{ints}[::-1]": "reverses", "sorted({ints})": "sorts", "{ints}[{s}:]": "slices", "{ints}[:{s}]": "slices", "{ints} + [{int}]": "appends",
         "[{int}] + {ints}": "prepends", "{ints} + {ints}": "joins", "[{int}, {int}]": "list", "{ints}[::2]": "every other",
         "{ints} * 2": "repeats", "[{int~} for {v#int} in {ints}]": "maps", "[{v} for {v#int} in {ints} if {bool~}]": "filters",
         "list(range({int}))": "range", "[{int}, {k}] + {ints}": "prepends", "{ints}[:{int}]": "slices", "{ints}[{int}:]": "slices",
-        "[{v} + {int} for {v#int} in {ints}]": "adds to each", "[{v} for {v#int} in {ints} if {v} > {int}]": "filters", "{ints}[{i}:] + [{k}]": "slices", "[{int}, {int}, {int}]": "list",
+        "[{v} + {int} for {v#int} in {ints}]": "adds to each", "[{v} for {v#int} in {ints} if {v} > {int}]": "filters", "{ints}[{s}:] + [{k}]": "slices", "[{int}, {int}, {int}]": "list",
         "list(range({k}, {int}))": "range", "[{v} * {m} + {k} for {v#int} in {ints}]": "maps", "{ints} if {bool} else {ints}": "chooses", "[{k}, {int}, {int}]": "list",
         "sorted({ints}, reverse=True)": "sorts down",
     },
     "dict": {"{dict} | {{key}: {int}}": "sets key"},
     "pair": {"({int}, {int})": "pair", "{pair}[::-1]": "swaps", "divmod({int}, {m})": "divides", "(min({ints}), max({ints}))": "range"},
     "strs": {"{strs}[::-1]": "reverses", "sorted({strs})": "sorts", "{strs} + [{str}]": "appends", "{str}.split({c})": "splits",
-             "{strs}[:{m}]": "slices", "[{str}, {str}]": "list", "[{str~} for {v#str} in {strs}]": "maps"},
+             "{strs}[:{s}]": "slices", "[{str}, {str}]": "list", "[{str~} for {v#str} in {strs}]": "maps"},
 }
 
 # %% ../nbs/04_generator.ipynb #f2700a7c
@@ -160,7 +160,7 @@ RICH = {
         "''.join({v} for {v#str} in {str} if {bool~})": "filters", "''.join({str~} for {v#str} in {str})": "maps", "{strs}[{i}]": "item",
         "''.join(sorted({str}))": "sorts", "{c}.join({strs})": "joins", "''.join(str({v}) for {v#int} in {ints})": "digits",
         "max({strs}, key=len)": "longest", "min({strs})": "first", "max({str})": "largest", "{c}.join(str({int~}) for {v#int} in {ints})": "joins",
-        "{str}.swapcase()": "swaps case", "{str}[{i}:] + {str}[:{i}]": "rotates", "str({int}).zfill({m})": "pads", "{str}.rjust({m}, {c})": "pads",
+        "{str}.swapcase()": "swaps case", "{str}[{s}:] + {str}[:{s}]": "rotates", "str({int}).zfill({m})": "pads", "{str}.rjust({m}, {c})": "pads",
     },
     "ints": {
         "[{int~} for {v#int} in {ints} if {bool~}]": "maps and filters", "[{int~} for {v#int} in range({int})]": "maps", "[len({v}) for {v#str} in {strs}]": "lengths",
@@ -247,7 +247,7 @@ INNER = {"int": "ijvxnke", "str": "cvwxke"}
 NEW = NAMES | {"int": ["out", "n", "t", "r", "total", "m", "y", "z"], "str": ["out", "t", "r", "w"], "ints": ["out", "ys", "res", "zs"]}
 LETTERS, KEYS = "abcdeilmnorst", "abcde"
 LITERALS = {
-    "k": [str(n) for n in range(1, 10)] * 5 + [str(n) for n in range(10, 31)], "m": list("23456")*2 + list("789"), "i": ["0", "1", "2"], "z": ["0"] * 3 + list("1235"),
+    "k": [str(n) for n in range(1, 10)] * 5 + [str(n) for n in range(10, 31)], "m": list("23456")*2 + list("789"), "i": ["0", "1", "2"], "s": ["1", "2", "2", "3", "3", "4"], "z": ["0"] * 3 + list("1235"),
     "one": list("111123"), "big": [str(n) for n in range(10, 31)], "c": [repr(c) for c in LETTERS + "xyz_-"], "key": [repr(c) for c in KEYS],
     "t": [repr(c) for c in LETTERS] * 4 + [repr(a + b) for a in LETTERS for b in LETTERS],
     "w": [repr(w) for w in ("yes", "no", "ok", "odd", "even", "big", "low", "high", "up", "on", "off", "a", "b", "x")],
@@ -705,7 +705,8 @@ PROCEDURES = {p.name: p for p in (
 )}
 
 # %% ../nbs/04_generator.ipynb #8beffa1b
-PEOPLE = ("Ana", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gia", "Hugo", "Ida", "Jon", "Kim", "Leo", "Mia", "Noa", "Omar", "Pia", "Rosa", "Sam", "Tess", "Uma")
+PEOPLE = ("Ana", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gia", "Hugo", "Ida", "Jon", "Kim", "Leo", "Mia", "Noa", "Omar", "Pia", "Rosa", "Sam", "Tess", "Uma",
+          "Abe", "Bea", "Cora", "Don", "Ella", "Fay", "Gus", "Hal", "Iris", "Jo", "Kai", "Lea", "Max", "Nia", "Otto", "Pam", "Roy", "Sue", "Tom", "Zoe")
 SKINS = {
     name: dict(zip(("items", "packs", "makes", "place"), words))
     for name, *words in (
@@ -773,7 +774,7 @@ def _readers():
             name = m[1]
             if name in seen: return f"(?P={name})"
             seen.add(name)
-            return f"(?P<{name}>{words.get(name, '[0-9]+')})"
+            return f"(?P<{name}>{words.get(name, '[0-9]{1,9}')})"
         return re.compile(re.sub(r"\\\{(\w+)\\\}", slot, re.escape(text)))
     return tuple((p, reader(text)) for p in PROCEDURES.values() for text in p.texts)
 
