@@ -63,7 +63,7 @@ class BaseConfig:
 class AdapterConfig:
     "The shape of one LoRA adapter; all members share it, because the evolution operators need equal ranks."
     rank: int = option(8, "rank of each adapter", "ours for the embedded base; PopuLoRA: 32", low=1)
-    alpha: float = option(16.0, "LoRA scale numerator, the update is multiplied by alpha / rank", "ours; not reported by PopuLoRA", low=0)
+    alpha: float = option(16.0, "LoRA scale numerator, the update is multiplied by alpha / rank", "ours; not reported by PopuLoRA", low=1e-9)
     targets: str = option("all-linear", "which linear layers carry an adapter", "ours; not reported by PopuLoRA")
 
 # %% ../nbs/12_runs.ipynb #ce9fb858
@@ -77,7 +77,7 @@ class PopulationConfig:
 class SamplingConfig:
     "How tokens are drawn."
     temperature: float = option(1.0, "sampling temperature", "AZR", low=0)
-    top_p: float = option(1.0, "nucleus sampling mass; 1 keeps the sampled distribution equal to the trained one", "AZR", low=0, high=1)
+    top_p: float = option(1.0, "nucleus sampling mass; 1 keeps the sampled distribution equal to the trained one", "AZR", low=1e-6, high=1)
     top_k: int = option(0, "sample among the k likeliest tokens; 0 is off", "AZR", low=0)
     max_tokens: int = option(128, "longest completion in tokens", "ours for the embedded base; AZR: 8096", low=1)
 
@@ -101,14 +101,14 @@ class SolvingConfig(SamplingConfig):
     "How students attempt problems."
     samples: int = option(4, "attempts of each problem, K: they estimate its solve rate",
         "ours for the embedded base; not reported by PopuLoRA", low=1)
-    max_prompt: int = option(384, "longest prompt in tokens; a longer problem counts as unknown", "ours for 512 tokens; AZR: 6144", low=16)
+    max_prompt: int = option(384, "longest prompt in tokens; a problem with a longer one is invalid", "ours for 512 tokens; AZR: 6144", low=16)
 
 # %% ../nbs/12_runs.ipynb #f2a5b677
 @dataclass(frozen=True)
 class RolloutConfig:
     "Which engine samples."
     engine: str = option("torch", "rollout engine", "ours; PopuLoRA and AZR use vLLM", choices=("torch", "vllm"))
-    max_batch_tokens: int = option(16384, "tokens (prompt and completion) held at once while sampling", "ours", low=1)
+    max_rows: int = option(256, "samples decoded together", "ours", low=1)
 
 @dataclass(frozen=True)
 class VerifierConfig:
@@ -116,7 +116,7 @@ class VerifierConfig:
     workers: int = option(2, "programs run side by side", "ours", low=1)
     timeout: float = option(2.0, "seconds of processor time for one program", "ours; AZR: 10", low=0.01)
     memory_mb: int = option(512, "memory limit of one program in MB", "ours", low=16)
-    require_isolation: bool = option(False, "refuse to run where the sandbox cannot be closed", "ours")
+    require_isolation: tuple[str, ...] = option((), "isolation layers without which the run refuses to start", "ours")
 
 @dataclass(frozen=True)
 class OptimizerConfig:
@@ -124,10 +124,10 @@ class OptimizerConfig:
     lr: float = option(1e-3, "constant learning rate", "ours for the embedded base; AZR: 1e-6 for full weights", low=0)
     weight_decay: float = option(0.0, "decoupled weight decay", "AZR", low=0)
     betas: tuple[float, float] = option((0.9, 0.999), "AdamW moment decays", "AZR", low=0, high=0.999999)
-    max_grad_norm: float = option(1.0, "gradient norm limit of each member", "AZR", low=0)
+    max_grad_norm: float = option(1.0, "gradient norm limit of each member", "AZR", low=1e-9)
     clip_low: float = option(0.2, "ratio clip below 1", "AZR", low=0, high=1)
     clip_high: float = option(0.2, "ratio clip above 1", "AZR", low=0)
-    dual_clip: float = option(3.0, "bound of the loss for negative advantages", "AZR, newer configuration", low=1)
+    dual_clip: float = option(3.0, "bound of the loss for negative advantages", "AZR, newer configuration", low=1.01)
     kl_coef: float = option(0.0, "weight of the KL term against the bare base", "PopuLoRA, AZR", low=0)
     micro_tokens: int = option(8192, "padded tokens of one backward pass", "ours", low=1)
 
@@ -148,7 +148,7 @@ class MatchmakingConfig:
     sigma: float = option(25 / 3, "deviation of a new rating", "TrueSkill default", low=1e-9)
     beta: float = option(25 / 6, "deviation of one performance", "TrueSkill default", low=1e-9)
     tau: float = option(25 / 300, "drift added to a rating before each match", "TrueSkill default", low=0)
-    draw_probability: float = option(0.1, "prior probability of a draw", "TrueSkill default", low=0, high=0.99)
+    draw_probability: float = option(0.1, "prior probability of a draw", "TrueSkill default", low=1e-6, high=0.99)
     confidence: float = option(3.0, "deviations subtracted from the mean when members are ranked", "TrueSkill default", low=0)
 
 @dataclass(frozen=True)
@@ -160,7 +160,8 @@ class EvolutionConfig:
     crossover_rate: float = option(0.5, "probability of two parents instead of one", "ours; not reported by PopuLoRA", low=0, high=1)
     newborn: str = option("reset", "rating of a child: new, its parent's, or new and safe for `grace` matches",
         "ours; not reported by PopuLoRA", choices=("reset", "inherit", "grace"))
-    grace: int = option(5, "matches during which a newborn cannot be replaced (newborn = grace)", "ours", low=0)
+    grace: int = option(20, "matches during which a newborn cannot be replaced (newborn = grace)", "ours", low=0)
+    selection: str = option("ladder", "who is replaced: the lowest rated, or anyone (to compare with)", "PopuLoRA", choices=("ladder", "random"))
     mutations: tuple[str, ...] = option((), "mutation operators to draw from; empty means all of the paper's", "PopuLoRA")
     crossovers: tuple[str, ...] = option((), "crossover operators to draw from; empty means all of the paper's", "PopuLoRA")
 
@@ -199,7 +200,7 @@ class AgentSolvingConfig(SamplingConfig):
     prompts: int = option(16, "attempts for each kind and step, one a prompt", "ours for the embedded base; AZR: 64", low=1)
     probes: int = option(4, "attempts that only measure a proposal's solve rate", "ours for the embedded base; AZR: 8", low=1)
     fresh: int = option(64, "tasks of the last step in a solver batch, at most; the rest is drawn from the whole buffer", "AZR", low=0)
-    max_prompt: int = option(384, "longest prompt in tokens; a longer problem counts as unknown", "ours for 512 tokens; AZR: 6144", low=16)
+    max_prompt: int = option(384, "longest prompt in tokens; a problem with a longer one is invalid", "ours for 512 tokens; AZR: 6144", low=16)
 
 @dataclass(frozen=True)
 class BufferConfig:
@@ -336,11 +337,9 @@ def validate(
     for name, value in flatten(config).items():
         entry, kind = find_option(config, name)
         check_limits(name, check_type(name, value, kind), entry.metadata)
-    if config.proposals.temperature == 0 or config.solving.temperature == 0:
-        raise ValueError("temperature=0: training needs variety, use a value above 0 (the anchor set is greedy by itself)")
-    if config.system == "populora" and config.evolution.interval and min(config.population.teachers, config.population.students) == 1:
-        if config.evolution.crossover_rate == 1:
-            raise ValueError("evolution.crossover_rate=1.0: a role of one has no second parent, use a rate below 1 or evolution.interval=0")
+    warmth = {section: getattr(config, section).temperature for section in ("proposals", "solving")}
+    if warmth["proposals"] != warmth["solving"] or not warmth["solving"]:
+        raise ValueError(f"temperature={warmth}: training needs one temperature above 0 for both (the anchor set is greedy by itself)")
     return config
 
 # %% ../nbs/12_runs.ipynb #34f843d1
@@ -424,7 +423,7 @@ def paper_config() -> PopuloraConfig:
     return PopuloraConfig(
         base=BaseConfig(name="Qwen/Qwen2.5-Coder-7B", device="cuda", dtype="bfloat16"), adapter=AdapterConfig(rank=32, alpha=32.0),
         proposals=ProposalConfig(prompts=16, group=4, n_references=6, n_inputs=10, buffer_cap=16384, **sampling),
-        solving=SolvingConfig(samples=8, **sampling), rollout=RolloutConfig(engine="vllm", max_batch_tokens=262144),
+        solving=SolvingConfig(samples=8, **sampling), rollout=RolloutConfig(engine="vllm", max_rows=1024),
         verifier=VerifierConfig(workers=16, timeout=10.0), optimizer=OptimizerConfig(lr=5e-5, micro_tokens=16384),
         anchor=AnchorConfig(per_cell=40), run=RunSection(steps=200))
 
