@@ -10,7 +10,7 @@ __all__ = ['PROBES', 'EXTRAS', 'CHECKS', 'COMMANDS', 'add_config_options', 'make
            'check_sandbox', 'check_isolation', 'check_extras', 'add_doctor', 'run_doctor', 'bench_sandbox', 'add_bench',
            'run_bench', 'Command', 'Parser', 'make_parser', 'fill', 'unknown_option', 'nearest_command', 'main']
 
-# %% ../nbs/18_cli.ipynb #f3e69770
+# %% ../nbs/18_cli.ipynb #88c196fa
 import argparse
 import difflib
 import json
@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-# %% ../nbs/18_cli.ipynb #75f4a64e
+# %% ../nbs/18_cli.ipynb #30ce687f
 def add_config_options(
     parser: argparse.ArgumentParser,
     default: str | None = "demo",  # preset or file when --config is not given
@@ -48,7 +48,7 @@ def make_config(
     short = [f"{name}={value}" for name, value in (("seed", args.seed), ("run.steps", args.steps)) if value is not None]
     return apply_overrides(config, [*args.overrides, *short])
 
-# %% ../nbs/18_cli.ipynb #c829369a
+# %% ../nbs/18_cli.ipynb #eaab5276
 def cores() -> int:
     "Processor cores that this process may use: affinity and container quota respected."
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -65,7 +65,7 @@ def set_threads(
     import torch
     torch.set_num_threads(threads or min(torch.get_num_threads(), cores()))
 
-# %% ../nbs/18_cli.ipynb #777b45c6
+# %% ../nbs/18_cli.ipynb #7aef90c8
 def run_training(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # the run folder
@@ -90,7 +90,7 @@ def steps_done(
     from populora.runs import read_log
     return max((record["step"] for record in read_log(folder/"metrics.jsonl")), default=0)
 
-# %% ../nbs/18_cli.ipynb #887d53f9
+# %% ../nbs/18_cli.ipynb #95bccb55
 def add_train(parser: argparse.ArgumentParser) -> None:
     "Options of `populora train`."
     add_config_options(parser)
@@ -107,7 +107,7 @@ def run_train(args: argparse.Namespace) -> int:
     set_threads(args.threads)
     return run_training(config, folder, resume=False)
 
-# %% ../nbs/18_cli.ipynb #2d30c984
+# %% ../nbs/18_cli.ipynb #3be865e0
 def read_config(
     folder: Path,  # a run folder
 ):  # PopuloraConfig or AzrConfig
@@ -136,7 +136,7 @@ def run_resume(args: argparse.Namespace) -> int:
     set_threads(args.threads)
     return run_training(config, args.folder, resume=True)
 
-# %% ../nbs/18_cli.ipynb #854958a6
+# %% ../nbs/18_cli.ipynb #984795a4
 def load_runs(
     folders: Sequence[Path],
 ) -> list:  # Run objects of notebook 17
@@ -174,7 +174,7 @@ def run_summary(args: argparse.Namespace) -> int:
     print(json.dumps(table.rows, indent=1, ensure_ascii=False) if args.json else table.markdown)
     return 0
 
-# %% ../nbs/18_cli.ipynb #b0c7959a
+# %% ../nbs/18_cli.ipynb #cfc96590
 def add_config(parser: argparse.ArgumentParser) -> None:
     "Options of `populora config`."
     parser.add_argument("name", nargs="?", metavar="NAME|FILE|RUN", help="a preset, a JSON file or a run folder (default: demo)")
@@ -192,7 +192,7 @@ def run_config(args: argparse.Namespace) -> int:
     print(json.dumps(to_dict(config), indent=2) if args.explain is None else describe(config, args.explain))
     return 0
 
-# %% ../nbs/18_cli.ipynb #889e1d3f
+# %% ../nbs/18_cli.ipynb #6e7b7aab
 def add_demo(parser: argparse.ArgumentParser) -> None:
     "Options of `populora demo`."
     add_config_options(parser)
@@ -246,7 +246,7 @@ def demo_command(args: argparse.Namespace) -> str:
              ("--baseline-reward", args.baseline_reward if args.baseline_reward != "azr" else None), ("--out", args.out)]
     return " ".join(["populora demo", *(f"{name} {value}" for name, value in words if value is not None), *(f"--set {override}" for override in args.overrides)])
 
-# %% ../nbs/18_cli.ipynb #919c4c8a
+# %% ../nbs/18_cli.ipynb #0a26c29a
 class Finding(NamedTuple):
     "One line of the doctor."
     state: str  # "ok", "--" (optional, not there) or "!!" (broken)
@@ -271,7 +271,7 @@ def check_torch() -> list[Finding]:
     device = Finding("ok", "device", f"{', '.join(found)} (--set base.device=cuda)") if found else Finding("--", "device", "no CUDA device; the embedded base trains on the CPU")
     return [Finding("ok", "torch", f"{torch.__version__}, {threads}"), device]
 
-# %% ../nbs/18_cli.ipynb #fd9a7e58
+# %% ../nbs/18_cli.ipynb #990d7e36
 def check_base() -> list[Finding]:
     "The embedded base: is it there, and does it answer?"
     try:
@@ -307,7 +307,7 @@ def check_sandbox() -> list[Finding]:
             found.append(Finding("ok" if contained else "!!", f"sandbox: {name}", outcome.status if contained else f"{outcome.status} {outcome.value or ''}: not contained"))
     return found
 
-# %% ../nbs/18_cli.ipynb #e517174c
+# %% ../nbs/18_cli.ipynb #5ea20e84
 def check_isolation() -> list[Finding]:
     "Can a program write a file or reach the network?"
     import socket
@@ -331,7 +331,7 @@ def check_extras() -> list[Finding]:
     return [Finding("ok", name, f"there, for {use}") if find_spec(module) else Finding("--", name, f"not installed; for {use}: {install}")
             for module, (name, use, install) in EXTRAS.items()]
 
-# %% ../nbs/18_cli.ipynb #b80e04e1
+# %% ../nbs/18_cli.ipynb #d268b5ce
 CHECKS = (check_python, check_torch, check_base, check_sandbox, check_isolation, check_extras)
 
 
@@ -350,7 +350,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     print("everything that training needs is there" if not broken else f"{broken} to repair, marked !!")
     return 1 if broken else 0
 
-# %% ../nbs/18_cli.ipynb #7911b0b6
+# %% ../nbs/18_cli.ipynb #a276d28f
 def bench_sandbox(
     programs: int,  # how many different programs to run
     workers: int | None,  # None: the sandbox's own choice
@@ -382,7 +382,7 @@ def run_bench(args: argparse.Namespace) -> int:
     for name, value in bench_sandbox(args.programs, args.workers).items(): print(f"{name:34} {value:10,.0f}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #374b3ba1
+# %% ../nbs/18_cli.ipynb #475768e5
 class Command(NamedTuple):
     "One subcommand."
     summary: str  # one line for the list of commands
@@ -411,7 +411,7 @@ COMMANDS = {
     "bench": Command("measure throughput", "Measures how many small programs a second the sandbox runs on this machine.", "populora bench verifier\npopulora bench verifier --workers 2 --programs 2000", add_bench, run_bench),
 }
 
-# %% ../nbs/18_cli.ipynb #2f748185
+# %% ../nbs/18_cli.ipynb #c241c856
 class Parser(argparse.ArgumentParser):
     "An argument parser whose errors are one line and say where to look."
     def __init__(self, **settings): super().__init__(allow_abbrev=False, **settings)
@@ -464,7 +464,7 @@ def nearest_command(
     near = difflib.get_close_matches(name, COMMANDS, 1, .5)
     return f"populora: {name}: no such command; {f'did you mean {near[0]}?' if near else 'the commands are ' + ', '.join(COMMANDS)}"
 
-# %% ../nbs/18_cli.ipynb #f45014d2
+# %% ../nbs/18_cli.ipynb #2fb99f14
 def main(
     argv: Sequence[str] | None = None,  # the words after `populora`; None: those of this process
 ) -> int:  # exit status

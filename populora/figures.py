@@ -17,7 +17,7 @@ __all__ = ['SYSTEMS', 'REWARDS', 'LOGS', 'PALETTE', 'DASHES', 'MARKERS', 'STYLE'
            'picture_match', 'draw_sheet', 'picture_propose', 'picture_verify', 'picture_solve', 'picture_reward',
            'picture_evolve', 'iteration_diagram']
 
-# %% ../nbs/17_figures.ipynb #10e3620b
+# %% ../nbs/17_figures.ipynb #6fd3110f
 import json
 import textwrap
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
-# %% ../nbs/17_figures.ipynb #0bdf7fe1
+# %% ../nbs/17_figures.ipynb #fbe7b93c
 def read_log(
     path: Path,  # a file of JSON objects, one a line
 ) -> list[dict]:  # the objects; empty when the file does not exist
@@ -53,7 +53,7 @@ def read_log(
         records.append(record)
     return records
 
-# %% ../nbs/17_figures.ipynb #ed70c0da
+# %% ../nbs/17_figures.ipynb #401761c2
 def pick(
     record: Any,  # nested dicts
     *path: str,  # keys, outermost first
@@ -71,7 +71,7 @@ def number(
     "Turn a record's value into a float."
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else float("nan")
 
-# %% ../nbs/17_figures.ipynb #582a9721
+# %% ../nbs/17_figures.ipynb #b140ae2d
 SYSTEMS = {"populora": "PopuLoRA", "azr": "AZR"}  # system in config.json -> name in legends
 REWARDS = {"eq2": "equation 2", "azr": "own reward"}  # the baseline's proposer reward -> words in legends
 LOGS = ("metrics", "problems", "matches", "births", "timings")
@@ -98,7 +98,7 @@ class Run:
     @property
     def n_steps(self) -> int: return int(max((number(record.get("step")) for record in self.metrics), default=0))
 
-# %% ../nbs/17_figures.ipynb #c5cb9376
+# %% ../nbs/17_figures.ipynb #6021284f
 def base_name(
     config: dict,  # config.json
 ) -> str:  # the base model's name, without folders
@@ -118,7 +118,7 @@ def default_label(
     if reward in (None, system): return name
     return f"{name}, {REWARDS.get(reward, reward)}"
 
-# %% ../nbs/17_figures.ipynb #1dc10708
+# %% ../nbs/17_figures.ipynb #b90c70c9
 def load_run(
     folder: str | Path,  # a run folder
     label: str | None = None,  # its name in legends; None: from the config
@@ -145,7 +145,7 @@ def find_runs(
         found.update(dict.fromkeys(places))
     return list(found)
 
-# %% ../nbs/17_figures.ipynb #775eb403
+# %% ../nbs/17_figures.ipynb #e8d4a33c
 def mean(
     values: Sequence,  # numbers, NaN or None for unknown
 ) -> float:  # NaN when nothing is known
@@ -172,7 +172,7 @@ def smooth(
     half = window // 2
     return np.array([mean(values[max(0, i - half):i + half + 1]) if isfinite(value) else value for i, value in enumerate(values)])
 
-# %% ../nbs/17_figures.ipynb #70f35337
+# %% ../nbs/17_figures.ipynb #3a0074cf
 def group_runs(
     runs: Sequence[Run],
 ) -> dict[str, list[Run]]:  # label -> its runs; PopuLoRA first
@@ -195,7 +195,7 @@ def seed_band(
     known = [[x for x in columns[step] if isfinite(x)] or [float("nan")] for step in steps]
     return steps, np.array([min(x) for x in known]), np.array([mean(x) for x in known]), np.array([max(x) for x in known])
 
-# %% ../nbs/17_figures.ipynb #61ce80c6
+# %% ../nbs/17_figures.ipynb #21457abe
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")  # Okabe-Ito; yellow darkened
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (2, 2)), (0, (9, 2, 3, 2)))
 MARKERS = "osD^vPX*"
@@ -229,7 +229,7 @@ def styled(
         return figure
     return drawing
 
-# %% ../nbs/17_figures.ipynb #4de84e57
+# %% ../nbs/17_figures.ipynb #ea9fdc88
 def new_figure(
     rows: int,
     columns: int,
@@ -266,7 +266,7 @@ def add_caption(
     figure.supxlabel("\n".join(lines), x=.01, ha="left", fontsize=7.8, color="#333333", linespacing=1.35)
     return figure
 
-# %% ../nbs/17_figures.ipynb #93831512
+# %% ../nbs/17_figures.ipynb #857caa61
 def finish_axes(
     axes: Axes,
     title: str,
@@ -311,7 +311,7 @@ def draw_systems(
         elif len(steps) > 1: axes.plot(steps, middle, color=color, alpha=.35, linewidth=.8, label="_raw")
         draw_line(axes, steps, smooth(middle), index, label)
 
-# %% ../nbs/17_figures.ipynb #19ae93cc
+# %% ../nbs/17_figures.ipynb #5da4c2af
 def add_legend(
     figure: Figure,
     handles: Sequence | None = None,  # None: the labelled lines of all panels, each label once
@@ -323,7 +323,7 @@ def add_legend(
         handles = list(found.values())
     if handles: figure.legend(handles=handles, loc="outside upper left", ncols=min(columns, len(handles)), handlelength=3.2)
 
-# %% ../nbs/17_figures.ipynb #102d931b
+# %% ../nbs/17_figures.ipynb #15ef5dd9
 LINES_NOTE = "Lines: running mean; thin: single steps of one run, or band: lowest to highest seed."
 
 
@@ -342,7 +342,7 @@ def solve_rate_and_reward(
     return add_caption(figure, "Solve rate and reward of each role. Solve rates are on the problems each system made for itself. "
                        + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #12d8fd41
+# %% ../nbs/17_figures.ipynb #d39bba16
 @styled
 def solve_rate_by_kind(
     runs: Sequence[Run],
@@ -358,7 +358,7 @@ def solve_rate_by_kind(
     add_legend(figure)
     return add_caption(figure, "Top: share of attempts that solve, by kind of task. Bottom: share of proposals that are valid. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #17e81655
+# %% ../nbs/17_figures.ipynb #b3e2f9b4
 COMPLEXITY = {"ast_depth": "AST depth", "cyclomatic": "Cyclomatic complexity", "lines": "Lines of code", "variables": "Variables"}
 
 
@@ -374,7 +374,7 @@ def complexity(
     add_legend(figure)
     return add_caption(figure, "Complexity of valid proposed programs, mean of each step. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #552ee7db
+# %% ../nbs/17_figures.ipynb #f3970c92
 def valid_so_far(
     run: Run,
 ) -> np.ndarray:  # (n_steps,) cumulative count
@@ -402,7 +402,7 @@ def coverage(
     return add_caption(figure, "Coverage: distinct cells of the discretised (AST depth, cyclomatic complexity, lines, variables) space. "
                        "Right: the same at equal numbers of valid proposals.", runs)
 
-# %% ../nbs/17_figures.ipynb #834c6308
+# %% ../nbs/17_figures.ipynb #83f24d96
 def members(
     run: Run,
     role: str,  # "teacher", "student" or "agent"
@@ -427,7 +427,7 @@ def draw_ratings(
         at = np.isin(steps, list(born))
         if at.any(): axes.plot(steps[at], mu[at], "o", markersize=10, fillstyle="none", color=line_style(index)["color"], label="_birth")
 
-# %% ../nbs/17_figures.ipynb #807b43cb
+# %% ../nbs/17_figures.ipynb #079f4034
 @styled
 def ratings(
     run: Run,  # a population run
@@ -448,7 +448,7 @@ def ratings(
     if panels["roles"].lines: panels["roles"].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, handlelength=3, borderpad=0)
     return add_caption(figure, "TrueSkill ratings; bands: one sigma; rings: births (a culled member's name goes to the newborn).", [run])
 
-# %% ../nbs/17_figures.ipynb #f343e54e
+# %% ../nbs/17_figures.ipynb #92eb598a
 class Matrix(NamedTuple):
     "Solve rates of pairs."
     rates: np.ndarray  # (teachers, students), NaN for pairs that never met on a valid problem
@@ -471,7 +471,7 @@ def pair_rates(
         if isfinite(rate) and n > 0: solved[cell] += rate * n; weight[cell] += n
     return Matrix(np.divide(solved, weight, out=np.full(shape, np.nan), where=weight > 0), counts)
 
-# %% ../nbs/17_figures.ipynb #2273111d
+# %% ../nbs/17_figures.ipynb #a6726975
 def draw_matrix(
     axes: Axes,
     matrix: Matrix,
@@ -511,7 +511,7 @@ def matchup_matrix(
     if known.size: figure.colorbar(image, ax=axes, label="solve rate", shrink=.9)
     return add_caption(figure, "Solve rate of each pair, weighted by valid problems; n: matches. The colour scale spans the values shown.", [run])
 
-# %% ../nbs/17_figures.ipynb #2df94c70
+# %% ../nbs/17_figures.ipynb #7d4b57a8
 @styled
 def entropy_and_length(
     runs: Sequence[Run],
@@ -527,7 +527,7 @@ def entropy_and_length(
     add_legend(figure)
     return add_caption(figure, "Mean policy entropy and mean length of what each role samples. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #218fe868
+# %% ../nbs/17_figures.ipynb #b1203131
 class Anchor(NamedTuple):
     "Anchor-set accuracy of the solvers over the steps that measured it."
     steps: np.ndarray  # (n,)
@@ -553,7 +553,7 @@ def anchor_curve(
     columns = np.array(rows, dtype=float).reshape(-1, 4).T
     return Anchor(*columns, asked)
 
-# %% ../nbs/17_figures.ipynb #0233090d
+# %% ../nbs/17_figures.ipynb #c51c6d56
 def anchor_cells(
     runs: Sequence[Run],
 ) -> dict[str, tuple[str, ...]]:  # what to print -> path inside an anchor entry
@@ -582,7 +582,7 @@ def draw_change(
             axes.plot([end], [y], look["marker"], color=look["color"], markersize=5.5, label="_end")
     axes.set(yticks=range(len(cells)), yticklabels=list(cells), ylim=(len(cells) - .5, -.5))
 
-# %% ../nbs/17_figures.ipynb #d646ea0e
+# %% ../nbs/17_figures.ipynb #cca587f7
 @styled
 def anchor_accuracy(
     runs: Sequence[Run],
@@ -609,7 +609,7 @@ def anchor_accuracy(
     return add_caption(figure, "Accuracy on the fixed held-out anchor set. Line: mean of the solvers (and seeds); band: worst to best solver. "
                        f"Open marker: start of the run; filled: end.{n}", runs)
 
-# %% ../nbs/17_figures.ipynb #a81bc13c
+# %% ../nbs/17_figures.ipynb #7522e077
 EXPLOITS = {"duplicates": "Repeats of earlier problems", "near_duplicates": "Near repeats", "trivial": "Output is the input",
             "constant": "Constant output", "ignores_input": "Input ignored", "hash_like": "Scrambles like a hash"}
 
@@ -634,7 +634,7 @@ def reason_totals(
         for reason, count in (record.get(key) or {}).items(): totals[reason] = totals.get(reason, 0) + int(count)
     return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
-# %% ../nbs/17_figures.ipynb #11d4a399
+# %% ../nbs/17_figures.ipynb #b973deed
 def draw_reasons(
     axes: Axes,
     runs: Sequence[Run],
@@ -682,7 +682,7 @@ def exploits(
     return add_caption(figure, "Top: running share of valid proposals that carry a flag of an easy way to be valid. "
                        "Bottom: refusals per step; the first system plain, others hatched.", runs)
 
-# %% ../nbs/17_figures.ipynb #beecfdba
+# %% ../nbs/17_figures.ipynb #32186a70
 class Life(NamedTuple):
     "The time between two births on one lane."
     member: str  # the lane
@@ -707,7 +707,7 @@ def lives(
     done += [Life(name, since[name], last, founder[name]) for name in names]
     return sorted(done, key=lambda life: (names.index(life.member), life.start))
 
-# %% ../nbs/17_figures.ipynb #b465363a
+# %% ../nbs/17_figures.ipynb #d4e3d17e
 def draw_birth(
     axes: Axes,
     birth: dict,  # a record of births.jsonl
@@ -752,7 +752,7 @@ def family_tree(
     add_legend(figure, keys)
     return add_caption(figure, "Family tree of births. Each lane is a name; arrows come from the parents; colour and line style give the founder of the line.", [run])
 
-# %% ../nbs/17_figures.ipynb #d7c1b175
+# %% ../nbs/17_figures.ipynb #3611a750
 PHASES = ("propose", "verify", "solve", "check", "train", "rate", "evolve", "anchor")
 
 
@@ -788,7 +788,7 @@ def timings(
         add_legend(figure, [Patch(facecolor=bar.patches[0].get_facecolor(), hatch=bar.patches[0].get_hatch(), edgecolor="white", label=bar.get_label()) for bar in axes.containers], 5)
     return add_caption(figure, "Where the time of a step goes.", runs)
 
-# %% ../nbs/17_figures.ipynb #44b570a8
+# %% ../nbs/17_figures.ipynb #1e523b39
 def fifths(
     values: Sequence,  # one a training step, NaN or None for unknown
 ) -> tuple[float, float]:  # means of the first and of the last fifth; NaN when nothing is known
@@ -831,7 +831,7 @@ def per_role(
     players = members(run, "teacher" if role == "proposer" else "student") or members(run, "agent")
     return spent / len(players) if players else float("nan")
 
-# %% ../nbs/17_figures.ipynb #952fc41f
+# %% ../nbs/17_figures.ipynb #5be3dd75
 TRICKS = ("duplicates", "trivial", "constant", "ignores_input")  # the exploits that the table shows
 
 
@@ -863,7 +863,7 @@ def summarize(
         "optimizer_steps": (per_adapter(run, "optimizer_steps"),),
     }
 
-# %% ../nbs/17_figures.ipynb #176c23fd
+# %% ../nbs/17_figures.ipynb #68a582fa
 ROWS = {  # measure -> what the table says, and its number format
     "solve_rate": ("solve rate, first -> last fifth", ".3f"), "best_student": ("  best student, last fifth", ".3f"),
     "worst_student": ("  worst student, last fifth", ".3f"), "valid_rate": ("valid proposals, first -> last fifth", ".3f"),
@@ -891,7 +891,7 @@ def format_cell(
         parts.append(f"{mean(known):{form}}{spread}")
     return "-" if set(parts) <= {"-"} else " -> ".join(parts)
 
-# %% ../nbs/17_figures.ipynb #f155d91e
+# %% ../nbs/17_figures.ipynb #12c20ea2
 class Table(NamedTuple):
     "The table of results."
     rows: list[dict[str, str]]  # one a measure: {"measure": ..., label: cell, ...}
@@ -919,7 +919,7 @@ def summary_table(
     rows = [row for row in rows if any(cell != "-" for key, cell in row.items() if key != "measure")]
     return Table(rows, to_markdown(rows))
 
-# %% ../nbs/17_figures.ipynb #7512cd0c
+# %% ../nbs/17_figures.ipynb #f8f79ec1
 COMPARISONS = {"solve_rate_and_reward": solve_rate_and_reward, "solve_rate_by_kind": solve_rate_by_kind, "complexity": complexity, "coverage": coverage, "entropy_and_length": entropy_and_length,
                "anchor_accuracy": anchor_accuracy, "exploits": exploits, "timings": timings}  # file name -> figure of several runs
 PORTRAITS = {"ratings": ratings, "matchup_matrix": matchup_matrix, "family_tree": family_tree}  # file name -> figure of one population run
@@ -966,7 +966,7 @@ def save_figures(
         paths += [save_figure(figure, out_dir/f"{name}.{form}") for form in formats]
     return paths
 
-# %% ../nbs/17_figures.ipynb #6d179da2
+# %% ../nbs/17_figures.ipynb #69f66f68
 TEACHER, STUDENT, INK = "#0072B2", "#D55E00", "#222222"
 
 
@@ -1013,7 +1013,7 @@ def draw_arrow(
     axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=9 + 2 * width, linewidth=width, color=color,
                                    shrinkA=0, shrinkB=0, zorder=3))
 
-# %% ../nbs/17_figures.ipynb #8657429b
+# %% ../nbs/17_figures.ipynb #a6bf18a9
 def picture_match(axes: Axes, x: float, y: float) -> None:
     "Teachers and students, joined by their chances of meeting."
     for i in range(3):
@@ -1056,7 +1056,7 @@ def picture_solve(axes: Axes, x: float, y: float) -> None:
             axes.text(x + 18.2 + 1.75 * k, height + 2.5, "✓" if k < right else "✗", ha="center", va="center", fontsize=8.5, weight="bold", color="#009E73" if k < right else "#B00000")
         axes.text(x + 20.9, height + .5, rf"$\rho$ = {right}/4", ha="center", va="center", fontsize=7.5)
 
-# %% ../nbs/17_figures.ipynb #69614e8f
+# %% ../nbs/17_figures.ipynb #c9fa6c84
 def picture_reward(axes: Axes, x: float, y: float) -> None:
     "Equation 2 as a curve, equation 1 as bars."
     left, low, wide, tall = x + 3.4, y + 7.6, 9., 7.6
@@ -1082,7 +1082,7 @@ def picture_evolve(axes: Axes, x: float, y: float) -> None:
     axes.text(x + 14.5, y + 15, "child", fontsize=7.2, ha="center"); axes.text(x + 23, y + 15, "lowest rated", fontsize=7.2, ha="center")
     axes.text(x + 14, y + 6.1, "mutation or crossover of LoRA weights", fontsize=7, ha="center", style="italic", color="#555555")
 
-# %% ../nbs/17_figures.ipynb #5ce9518f
+# %% ../nbs/17_figures.ipynb #b4feef7e
 PICTURES = (  # card by card, clockwise: left edge, lower edge, title, text, picture
     (2, 31, "Match", "TrueSkill ratings; near-even\npairs meet most often", picture_match),
     (36, 31, "Propose", "each teacher writes problems\nof three kinds", picture_propose),
