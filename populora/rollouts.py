@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['COUNTED', 'REASONS', 'Request', 'Sample', 'Engine', 'count', 'total', 'uniforms', 'kept_tokens', 'choose_tokens',
-           'cut_text', 'stop_length', 'ColumnCache', 'Layout', 'arrange', 'Block', 'Part', 'regroup', 'moved', 'fill',
+           'cut_text', 'stop_length', 'ColumnCache', 'Layout', 'arrange', 'Block', 'Part', 'moved', 'fill', 'regroup',
            'TorchEngine', 'full_context', 'default_branches', 'Work', 'left_pad', 'additive', 'chunks', 'Batch',
            'record', 'Stretch', 'branch_mask', 'inference', 'ScriptedEngine', 'choose_engine']
 
@@ -240,29 +240,6 @@ class Part:
     put: np.ndarray  # (n,) which entry of the new layout each becomes
 
 # %% ../nbs/10_rollouts.ipynb #097b5ac9
-def regroup(
-    parts: Sequence[Part],  # together they fill every entry of the layout
-    layout: Layout,
-    prompt: int,  # columns of the longest prompt
-    steps: int,  # columns of the longest branch
-    room: int,  # columns still to come for each branch
-) -> Block:
-    "Build a block from slots of others; the sources are emptied layer by layer, so memory holds one copy and a bit."
-    rows, width, device = int(layout.row.max()) + 1, layout.width, parts[0].block.logits.device
-    logits = parts[0].block.logits.new_zeros(rows * width, parts[0].block.logits.shape[1])
-    new = Block(ColumnCache(prompt + (steps + room) * width), logits, prompt, width)
-    moves = [[torch.from_numpy(a).to(device) for a in moved(p, layout)] for p in parts]
-    for p, (take, put, *_) in zip(parts, moves, strict=True): new.logits[put] = p.block.logits[take]
-    for kind in ("keys", "values"):
-        for layer, like in enumerate(getattr(parts[0].block.cache, kind)):
-            buffer = like.new_zeros(rows, like.shape[1], new.cache.columns, like.shape[3])
-            for p, (_, _, *where) in zip(parts, moves, strict=True):
-                fill(buffer, getattr(p.block.cache, kind)[layer], new, p.block, steps, where)
-                getattr(p.block.cache, kind)[layer] = like[:0]
-            getattr(new.cache, kind).append(buffer)
-    new.cache.end = prompt + steps * width
-    return new
-
 def moved(
     part: Part,
     layout: Layout,
@@ -289,6 +266,30 @@ def fill(
     theirs = old[:, :, source.prompt:source.cache.end].unflatten(2, (-1, source.width))
     ours = buffer[:, :, new.prompt:].unflatten(2, (-1, new.width))
     ours[to_row, :, steps - s:steps, to_branch] = theirs[from_row, :, source.steps - s:source.steps, from_branch]
+
+# %% ../nbs/10_rollouts.ipynb #591c469c
+def regroup(
+    parts: Sequence[Part],  # together they fill every entry of the layout
+    layout: Layout,
+    prompt: int,  # columns of the longest prompt
+    steps: int,  # columns of the longest branch
+    room: int,  # columns still to come for each branch
+) -> Block:
+    "Build a block from slots of others; the sources are emptied on the way."
+    rows, width, device = int(layout.row.max()) + 1, layout.width, parts[0].block.logits.device
+    logits = parts[0].block.logits.new_zeros(rows * width, parts[0].block.logits.shape[1])
+    new = Block(ColumnCache(prompt + (steps + room) * width), logits, prompt, width)
+    moves = [[torch.from_numpy(a).to(device) for a in moved(p, layout)] for p in parts]
+    for p, (take, put, *_) in zip(parts, moves, strict=True): new.logits[put] = p.block.logits[take]
+    for kind in ("keys", "values"):
+        for layer, like in enumerate(getattr(parts[0].block.cache, kind)):
+            buffer = like.new_zeros(rows, like.shape[1], new.cache.columns, like.shape[3])
+            for p, (_, _, *where) in zip(parts, moves, strict=True):
+                fill(buffer, getattr(p.block.cache, kind)[layer], new, p.block, steps, where)
+                getattr(p.block.cache, kind)[layer] = like[:0]
+            getattr(new.cache, kind).append(buffer)
+    new.cache.end = prompt + steps * width
+    return new
 
 # %% ../nbs/10_rollouts.ipynb #3238b448
 class TorchEngine:
@@ -579,6 +580,14 @@ def prepare(self: TorchEngine,
         temperature=spread(work.temperature[lines], 1),
         truncation=(spread(work.top_k[lines], 0), spread(work.top_p[lines], 1)) if truncated else ())
 
+# %% ../nbs/10_rollouts.ipynb #23978db3
+@patch
+def text(self: TorchEngine,
+    ids: Sequence[int],
+) -> str:
+    "Decode ids as they are: special tokens stay visible, spaces stay where they were."
+    return self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+
 # %% ../nbs/10_rollouts.ipynb #ccf40395
 @patch
 def decode(self: TorchEngine,
@@ -605,13 +614,6 @@ def decode(self: TorchEngine,
             waste += np.count_nonzero(~running)
             if looked and waste >= self.patience * len(running): break
     return np.flatnonzero(running)
-
-@patch
-def text(self: TorchEngine,
-    ids: Sequence[int],
-) -> str:
-    "Decode ids as they are: special tokens stay visible, spaces stay where they were."
-    return self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
 # %% ../nbs/10_rollouts.ipynb #d475d396
 @contextlib.contextmanager
