@@ -7,7 +7,7 @@ __all__ = ['PLAIN', 'torch_rng', 'checked_pair', 'Adapter', 'init_factors', 'ini
            'RowPlan', 'add_lora', 'MemberRef', 'Stack', 'LoraPopulation', 'check_population', 'save_adapter',
            'check_config', 'load_adapter']
 
-# %% ../nbs/06_lora.ipynb #57d82b14
+# %% ../nbs/06_lora.ipynb #4fbe558b
 import hashlib, json, math, re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ import torch
 from fastcore.basics import patch
 from torch import Tensor, nn
 
-# %% ../nbs/06_lora.ipynb #741431c0
+# %% ../nbs/06_lora.ipynb #92c2707b
 def torch_rng(
     source: int | np.random.Generator | torch.Generator, # a seed, or a generator that gives one draw
     *labels: str | int | float | tuple | None, # what the stream is for
@@ -36,7 +36,7 @@ def torch_rng(
     digest = hashlib.sha256(repr((seed, *labels)).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
-# %% ../nbs/06_lora.ipynb #af48fffb
+# %% ../nbs/06_lora.ipynb #52354fd4
 def checked_pair(
     layer: str, # full module path, for the messages
     A: Tensor, # (r, d_in)
@@ -48,7 +48,7 @@ def checked_pair(
     dtype = torch.float64 if torch.float64 in (A.dtype, B.dtype) else torch.float32
     return tuple(t.detach().to("cpu", dtype, copy=True).contiguous() for t in (A, B))
 
-# %% ../nbs/06_lora.ipynb #76b88f15
+# %% ../nbs/06_lora.ipynb #965f705b
 class Adapter(Mapping):
     "The LoRA factors of one member: layer path -> (A, B). Immutable; compares by value."
     __hash__ = None
@@ -74,7 +74,7 @@ class Adapter(Mapping):
         "The factor alpha / r that multiplies B A in the forward pass."
         return self.alpha / self.rank
 
-# %% ../nbs/06_lora.ipynb #1c8f9d4c
+# %% ../nbs/06_lora.ipynb #3a9fca27
 @patch
 def __eq__(self: Adapter, other: object) -> bool:
     "Same layers, same alpha, same numbers."
@@ -106,7 +106,7 @@ def norm(self: Adapter,
     squares = [((B.double().T @ B.double()) * (A.double() @ A.double().T)).sum() for A, B in pairs]
     return math.sqrt(max(0.0, float(sum(squares))))
 
-# %% ../nbs/06_lora.ipynb #8c66ffd5
+# %% ../nbs/06_lora.ipynb #b5ba7f32
 def init_factors(
     d_in: int, # columns of A
     d_out: int, # rows of B
@@ -119,7 +119,7 @@ def init_factors(
     nn.init.kaiming_uniform_(A, a=math.sqrt(5), generator=rng)
     return A.to(dtype), torch.zeros(d_out, rank, dtype=dtype)
 
-# %% ../nbs/06_lora.ipynb #13f2e647
+# %% ../nbs/06_lora.ipynb #3b437ed5
 def init_adapter(
     shapes: Mapping[str, tuple[int, int]], # layer path -> (d_in, d_out)
     rank: int,
@@ -131,7 +131,7 @@ def init_adapter(
     return Adapter({layer: init_factors(d_in, d_out, rank, torch_rng(seed, "lora-init", *labels, layer))
                     for layer, (d_in, d_out) in shapes.items()}, alpha)
 
-# %% ../nbs/06_lora.ipynb #8c837baa
+# %% ../nbs/06_lora.ipynb #374d9a9c
 def find_targets(
     base: nn.Module, # the model
     targets: str | Sequence[str] = "all-linear", # "all-linear", or last parts of module paths, or full paths
@@ -153,7 +153,7 @@ def find_targets(
         if uses[id(module.weight)] > 1: raise ValueError(f"targets: {name} shares its weight with another module; leave it out")
     return chosen
 
-# %% ../nbs/06_lora.ipynb #36be1c58
+# %% ../nbs/06_lora.ipynb #130f9d00
 def check_target(
     want: str, # what the user asked for
     found: Sequence[tuple[str, nn.Module]], # the modules of that name
@@ -169,7 +169,7 @@ def check_target(
         kind = "the output head" if module is head else "an embedding" if isinstance(module, nn.Embedding) else f"a {type(module).__name__}"
         if name not in linear: raise ValueError(f"target {want!r}: {name} is {kind}, which carries no adapter; leave it out")
 
-# %% ../nbs/06_lora.ipynb #fd0388df
+# %% ../nbs/06_lora.ipynb #9945f5f3
 class RowPlan:
     "How the rows of one batch are grouped by member."
     def __init__(self,
@@ -195,7 +195,7 @@ class RowPlan:
         if key not in self.cache: self.cache[key] = torch.tensor(getattr(self, what), dtype=torch.long, device=device)
         return self.cache[key]
 
-# %% ../nbs/06_lora.ipynb #f9a5fa45
+# %% ../nbs/06_lora.ipynb #3861edbd
 def add_lora(
     x: Tensor, # layer input (rows, ..., d_in)
     out: Tensor, # base output (rows, ..., d_out)
@@ -217,7 +217,7 @@ def add_lora(
     if len(plan.adapted) == plan.n_rows: return torch.add(out, delta, alpha=scale)
     return out.index_add(0, plan.index("adapted", x.device), delta, alpha=scale)
 
-# %% ../nbs/06_lora.ipynb #f8bc12cc
+# %% ../nbs/06_lora.ipynb #610c536d
 @dataclass(frozen=True)
 class MemberRef:
     "A member at one moment: changed weights have a new version, so nothing that caches by name can serve an old one."
@@ -226,7 +226,7 @@ class MemberRef:
 
     def __str__(self) -> str: return f"{self.name}-v{self.version}"
 
-# %% ../nbs/06_lora.ipynb #f92bc7ff
+# %% ../nbs/06_lora.ipynb #ddc484d5
 @dataclass(eq=False)
 class Stack:
     "The adapters of all members on one target layer."
@@ -234,7 +234,7 @@ class Stack:
     A: nn.Parameter # (M, r, d_in)
     B: nn.Parameter # (M, d_out, r)
 
-# %% ../nbs/06_lora.ipynb #c6f027d6
+# %% ../nbs/06_lora.ipynb #190abdca
 class LoraPopulation:
     "LoRA adapters of several members on one frozen base."
     def __init__(self,
@@ -272,7 +272,7 @@ class LoraPopulation:
     def __deepcopy__(self, memo):
         raise TypeError("a population cannot be copied with its base: copy the base before making the population, or call .close() first")
 
-# %% ../nbs/06_lora.ipynb #c7939ad9
+# %% ../nbs/06_lora.ipynb #7df0cd6a
 def check_population(
     base: nn.Module,
     names: Sequence[str],
@@ -290,7 +290,7 @@ def check_population(
     if any("lora_" in name for name, _ in base.named_modules()):
         raise ValueError("base: already carries PEFT layers; pass the plain model (peft_model.unload())")
 
-# %% ../nbs/06_lora.ipynb #f01d458f
+# %% ../nbs/06_lora.ipynb #97e3bff4
 @patch
 def factors(self: LoraPopulation,
     stack: Stack,
@@ -307,7 +307,7 @@ def factors(self: LoraPopulation,
     if not recording: plan.cache[stack.layer] = (stamp, (A, B))
     return A, B
 
-# %% ../nbs/06_lora.ipynb #1a28e163
+# %% ../nbs/06_lora.ipynb #c47d1dfb
 @patch
 def _hook(self: LoraPopulation, stack: Stack, module: nn.Module, args: tuple, output: Tensor) -> Tensor | None:
     "Add each row's LoRA term to the output of one target layer."
@@ -325,7 +325,7 @@ def _check_backward(self: LoraPopulation, plan: RowPlan, grad: Tensor) -> None:
     "Refuse a backward pass that has left its row context: activation checkpointing would recompute other rows."
     if self._plan is not plan: raise RuntimeError("backward outside of its rows(...) context: call loss.backward() before leaving it")
 
-# %% ../nbs/06_lora.ipynb #5627c22b
+# %% ../nbs/06_lora.ipynb #3ad6aceb
 @patch
 @contextmanager
 def rows(self: LoraPopulation,
@@ -350,7 +350,7 @@ def index(self: LoraPopulation, name: str) -> int:
     hint = f"did you mean {near[0]!r}?" if near else f"choose from {list(self.names)}"
     raise KeyError(f"member {name!r}: not in the population; {hint}")
 
-# %% ../nbs/06_lora.ipynb #79541c89
+# %% ../nbs/06_lora.ipynb #88081822
 @patch
 def ref(self: LoraPopulation, name: str) -> MemberRef:
     "The member and the version of its weights."
@@ -387,7 +387,7 @@ def adapter(self: LoraPopulation, name: str) -> Adapter:
     "One member's weights as a value."
     return Adapter(self.parameters_of(name), self.alpha)
 
-# %% ../nbs/06_lora.ipynb #a4e4534f
+# %% ../nbs/06_lora.ipynb #58974665
 @patch
 def check_adapter(self: LoraPopulation, name: str, adapter: Adapter) -> None:
     "Refuse an adapter that does not fit this population."
@@ -421,7 +421,7 @@ def replace(self: LoraPopulation,
     for callback in self._listeners: callback(name)
     return self.ref(name)
 
-# %% ../nbs/06_lora.ipynb #769a4858
+# %% ../nbs/06_lora.ipynb #32154166
 def save_adapter(
     adapter: Adapter,
     folder: str | Path, # made if missing
@@ -443,7 +443,7 @@ def save_adapter(
     tensors = {f"base_model.model.{layer}.lora_{side}.weight": t for layer, pair in adapter.items() for side, t in zip("AB", pair)}
     save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt", **(header or {})})
 
-# %% ../nbs/06_lora.ipynb #90aa0290
+# %% ../nbs/06_lora.ipynb #171df9e6
 PLAIN = {
     "peft_type": ("LORA",), "use_dora": (False,), "use_rslora": (False,), "use_qalora": (False,), "lora_bias": (False,), "bias": ("none",),
     "rank_pattern": ({},), "alpha_pattern": ({},), "modules_to_save": (None, []), "target_parameters": (None, []),
@@ -461,7 +461,7 @@ def check_config(
         if value is None and allowed[0] in (False, {}): continue
         if value not in allowed: raise ValueError(f"{where}: {field}={value!r} is not plain LoRA; retrain it with {field}={allowed[0]!r}")
 
-# %% ../nbs/06_lora.ipynb #65495009
+# %% ../nbs/06_lora.ipynb #78cabe1b
 def load_adapter(
     folder: str | Path, # a PEFT folder
 ) -> tuple[Adapter, dict[str, str]]: # the adapter and the header of its weights file
@@ -486,7 +486,7 @@ def load_adapter(
         raise ValueError(f"{folder}: r={config['r']} but the tensors have rank {adapter.rank}; the folder mixes two adapters")
     return adapter, header
 
-# %% ../nbs/06_lora.ipynb #2861372b
+# %% ../nbs/06_lora.ipynb #3629a2ec
 @patch
 def fingerprint(self: LoraPopulation) -> str:
     "A short hash of the base's target layers."
@@ -516,7 +516,7 @@ def save_peft(self: LoraPopulation,
         header = {"member": name, "version": str(self.ref(name).version), "base": base_print}
         save_adapter(self.adapter(name), Path(folder) / name, modules, base_name, header)
 
-# %% ../nbs/06_lora.ipynb #34adec13
+# %% ../nbs/06_lora.ipynb #67e36395
 @patch
 def load_peft(self: LoraPopulation,
     folder: str | Path, # holds one PEFT folder a member
@@ -535,7 +535,7 @@ def load_peft(self: LoraPopulation,
         self.replace(name, adapter)
         self._versions[name] = saved if saved > current or same else current + 1
 
-# %% ../nbs/06_lora.ipynb #6f0695d4
+# %% ../nbs/06_lora.ipynb #1a12c052
 @patch
 def checkpointing(self: LoraPopulation,
     on: bool = True,
@@ -557,7 +557,7 @@ def close(self: LoraPopulation) -> None:
     for hook in self._hooks: hook.remove()
     self._hooks.clear()
 
-# %% ../nbs/06_lora.ipynb #1d79b17e
+# %% ../nbs/06_lora.ipynb #f780157a
 @patch
 def merged_state_dict(self: LoraPopulation, name: str) -> dict[str, Tensor]:
     "The base's state dict with one member folded in."

@@ -6,7 +6,7 @@
 __all__ = ['STATS', 'Experience', 'policy_loss', 'kl_penalty', 'Row', 'make_rows', 'Batch', 'collate', 'tree_mask', 'head_scores',
            'score', 'check_model', 'order_rows', 'cut_rows', 'sequence_logprobs', 'StackedAdamW', 'column', 'Learner']
 
-# %% ../nbs/11_objectives.ipynb #063762b7
+# %% ../nbs/11_objectives.ipynb #5f999466
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 
 from .lora import LoraPopulation
 
-# %% ../nbs/11_objectives.ipynb #ac2e2625
+# %% ../nbs/11_objectives.ipynb #0db268bd
 @dataclass(frozen=True)
 class Experience:
     "One sampled sequence with its advantage."
@@ -41,7 +41,7 @@ class Experience:
         "Whether the advantage is known."
         return self.advantage is not None and math.isfinite(self.advantage)
 
-# %% ../nbs/11_objectives.ipynb #59e569e7
+# %% ../nbs/11_objectives.ipynb #43bd9855
 def policy_loss(
     logprobs: Tensor, # (n, length) or (tokens,), with gradient
     old_logprobs: Tensor | None, # same shape, no gradient; None means this very policy (ratio 1)
@@ -68,7 +68,7 @@ def policy_loss(
         losses = torch.where(advantages < 0, torch.minimum(losses, ceiling), losses)
     return (losses, clipped) if mask is None else (losses.masked_fill(~mask, 0.0), clipped & mask)
 
-# %% ../nbs/11_objectives.ipynb #1d40d559
+# %% ../nbs/11_objectives.ipynb #64770174
 def kl_penalty(
     logprobs: Tensor, # with gradient
     base_logprobs: Tensor, # same shape, no gradient
@@ -77,7 +77,7 @@ def kl_penalty(
     gap = (base_logprobs - logprobs).clamp(-20, 20)
     return gap.exp() - gap - 1
 
-# %% ../nbs/11_objectives.ipynb #6b172487
+# %% ../nbs/11_objectives.ipynb #979bb01e
 @dataclass(frozen=True)
 class Row:
     "One training row: a member, a prompt, and completions that share it."
@@ -85,7 +85,7 @@ class Row:
     branches: tuple[int, ...] # positions of the experiences in the list they came from
     length: int # tokens of the prompt and of all branches
 
-# %% ../nbs/11_objectives.ipynb #a793d74f
+# %% ../nbs/11_objectives.ipynb #6e1c13d5
 def make_rows(
     experiences: Sequence[Experience],
     share_prompts: bool = True, # False gives every experience its own row
@@ -107,7 +107,7 @@ def make_rows(
         rows.append(Row(experiences[group[0]].member, tuple(branches), length))
     return rows
 
-# %% ../nbs/11_objectives.ipynb #49830fa6
+# %% ../nbs/11_objectives.ipynb #698caf91
 @dataclass(frozen=True)
 class Batch:
     "Rows as tensors."
@@ -123,7 +123,7 @@ class Batch:
         "The same batch on another device."
         return Batch(self.members, *(getattr(self, field).to(device) for field in list(self.__dataclass_fields__)[1:]))
 
-# %% ../nbs/11_objectives.ipynb #27179748
+# %% ../nbs/11_objectives.ipynb #4cf699db
 def collate(
     experiences: Sequence[Experience],
     rows: Sequence[Row], # from make_rows on the same list
@@ -148,7 +148,7 @@ def collate(
         ids.append(line + [0] * pad); positions.append(place + [0] * pad); segments.append(part + [-1] * pad)
     return Batch(tuple(row.member for row in rows), *map(torch.tensor, (ids, positions, segments, reads, targets, owners)))
 
-# %% ../nbs/11_objectives.ipynb #14b9ac3d
+# %% ../nbs/11_objectives.ipynb #8a606873
 def tree_mask(
     segments: Tensor, # (rows, width)
     additive: torch.dtype | None = None, # a dtype gives 0 / -inf-like numbers instead of booleans
@@ -162,7 +162,7 @@ def tree_mask(
     if additive is None: return mask
     return torch.zeros(mask.shape, dtype=additive, device=mask.device).masked_fill(~mask, torch.finfo(additive).min)
 
-# %% ../nbs/11_objectives.ipynb #e52e8140
+# %% ../nbs/11_objectives.ipynb #3238340d
 def head_scores(
     head: torch.nn.Module, # hidden -> logits
     hidden: Tensor, # (tokens, hidden)
@@ -177,7 +177,7 @@ def head_scores(
     with torch.no_grad(): entropy = -(logprobs.exp() * logprobs).sum(-1)
     return logprobs.gather(-1, targets[:, None]).squeeze(-1), entropy
 
-# %% ../nbs/11_objectives.ipynb #8575ecdc
+# %% ../nbs/11_objectives.ipynb #7af7528b
 def score(
     population: LoraPopulation,
     batch: Batch, # on the model's device
@@ -198,7 +198,7 @@ def score(
               for part, targets in zip(hidden.split(size), batch.targets.split(size))]
     return torch.cat([logprobs for logprobs, _ in pieces]), torch.cat([entropy for _, entropy in pieces])
 
-# %% ../nbs/11_objectives.ipynb #0b972a76
+# %% ../nbs/11_objectives.ipynb #a97e5763
 def check_model(
     model: torch.nn.Module, # a causal language model
 ) -> bool: # whether rows may share prompts
@@ -213,7 +213,7 @@ def check_model(
     layers = getattr(model.config, "layer_types", None) or ["full_attention"]
     return set(layers) == {"full_attention"} and getattr(model.config, "_attn_implementation", "") in ("sdpa", "eager")
 
-# %% ../nbs/11_objectives.ipynb #734bdd2c
+# %% ../nbs/11_objectives.ipynb #14db8528
 def order_rows(
     rows: Sequence[Row],
     names: Sequence[str], # the population's order of members
@@ -223,7 +223,7 @@ def order_rows(
     turn = {name: (-1) ** i for i, name in enumerate(sorted({row.member for row in rows}, key=rank.__getitem__))}
     return sorted(rows, key=lambda row: (rank[row.member], turn[row.member] * row.length))
 
-# %% ../nbs/11_objectives.ipynb #a5f961f6
+# %% ../nbs/11_objectives.ipynb #10844b5f
 def cut_rows(
     rows: Sequence[Row], # in order
     micro_tokens: int = 8192, # most padded tokens in a micro-batch; a longer row goes alone
@@ -247,7 +247,7 @@ def cut_rows(
     while end: cuts.append(list(rows[start[end]:end])); end = start[end]
     return cuts[::-1]
 
-# %% ../nbs/11_objectives.ipynb #ab5d3689
+# %% ../nbs/11_objectives.ipynb #8908f40b
 def sequence_logprobs(
     population: LoraPopulation,
     experiences: Sequence[Experience],
@@ -271,7 +271,7 @@ def sequence_logprobs(
     def padded(values: Tensor) -> Tensor: return values.new_zeros(mask.shape).masked_scatter(mask, values[order])
     return padded(logprobs), padded(entropy), mask
 
-# %% ../nbs/11_objectives.ipynb #33c9a663
+# %% ../nbs/11_objectives.ipynb #cb6f064c
 class StackedAdamW:
     "AdamW over stacked parameters (members first), with one step count a member."
     def __init__(self,
@@ -295,7 +295,7 @@ class StackedAdamW:
         for moment in (*self.first, *self.second): moment[member].zero_()
         self.steps[member] = 0
 
-# %% ../nbs/11_objectives.ipynb #9bfcf587
+# %% ../nbs/11_objectives.ipynb #a676252a
 def column(
     values: Sequence[float], # one a member
     like: Tensor, # (members, ...)
@@ -325,7 +325,7 @@ def update(self: StackedAdamW,
         new = old.mul_(1 - self.lr * self.weight_decay).sub_(size * m / (v.sqrt() / root + self.eps))
         for t, value in ((p, new), (first, m), (second, v)): t.index_copy_(0, index, value)
 
-# %% ../nbs/11_objectives.ipynb #1b20d678
+# %% ../nbs/11_objectives.ipynb #f68e6c96
 class Learner:
     "One optimizer step for every member of a population."
     def __init__(self,
@@ -357,7 +357,7 @@ class Learner:
         self.optimizer = StackedAdamW(population.parameters(), lr, betas, eps, weight_decay)
         population.on_replace(lambda name: self.optimizer.forget(population.index(name)))
 
-# %% ../nbs/11_objectives.ipynb #58d20279
+# %% ../nbs/11_objectives.ipynb #5511bf49
 STATS = ("loss", "entropy", "logprob_gap", "ratio_mean", "clip_fraction")         # token means; ratio_max is a maximum
 
 @patch
@@ -391,7 +391,7 @@ def _accumulate(self: Learner, experiences: Sequence[Experience], rows: Sequence
     stats = torch.stack([losses.detach(), entropy, gap.abs(), gap.clamp(-20, 20).exp(), clipped.to(entropy.dtype)])
     return members, stats
 
-# %% ../nbs/11_objectives.ipynb #8895c2e5
+# %% ../nbs/11_objectives.ipynb #0c480c2e
 @patch
 @torch.no_grad()
 def grad_norms(self: Learner) -> Tensor: # (members,), on the CPU, float64
@@ -399,7 +399,7 @@ def grad_norms(self: Learner) -> Tensor: # (members,), on the CPU, float64
     squares = [p.grad.flatten(1).double().square().sum(1).cpu() for p in self.population.parameters()]
     return torch.stack(squares).sum(0).sqrt()
 
-# %% ../nbs/11_objectives.ipynb #c5bd87ff
+# %% ../nbs/11_objectives.ipynb #4f9419fe
 @patch
 def step(self: Learner,
     experiences: Sequence[Experience], # of any members, in any order
@@ -424,7 +424,7 @@ def step(self: Learner,
     for p in self.population.parameters(): p.grad = None
     return self._report(active, moved, norms, tokens, sequences, skipped, seen)
 
-# %% ../nbs/11_objectives.ipynb #85e2cd4c
+# %% ../nbs/11_objectives.ipynb #da02027e
 @patch
 def _micro_batches(self: Learner, experiences: Sequence[Experience]) -> list[tuple[list[Row], bool]]:
     "Rows in micro-batches, and whether each needs a backward pass."
@@ -447,7 +447,7 @@ def _report(self: Learner, active, moved, norms, tokens, sequences, skipped, see
                        "sequences": sequences[name], "skipped": skipped[name], "updated": name in moved}
     return found
 
-# %% ../nbs/11_objectives.ipynb #7187969c
+# %% ../nbs/11_objectives.ipynb #3d0421ff
 @patch
 def state_dict(self: Learner) -> dict: # for torch.save
     "The moments and step counts of every member."
