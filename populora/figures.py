@@ -5,19 +5,19 @@
 # %% auto #0
 __all__ = ['SYSTEMS', 'REWARDS', 'LOGS', 'PALETTE', 'DASHES', 'MARKERS', 'STYLE', 'LINES_NOTE', 'COMPLEXITY', 'EXPLOITS',
            'HATCHES', 'PHASES', 'TRICKS', 'ROWS', 'COMPARISONS', 'PORTRAITS', 'FORMATS', 'TEACHER', 'STUDENT', 'INK',
-           'PICTURES', 'read_log', 'pick', 'number', 'Run', 'base_name', 'default_label', 'load_run', 'find_runs',
-           'mean', 'series', 'smooth', 'group_runs', 'seed_band', 'line_style', 'styled', 'new_figure', 'describe',
-           'add_caption', 'finish_axes', 'draw_line', 'draw_systems', 'add_legend', 'solve_rate_and_reward',
+           'PICTURES', 'ROUND', 'read_log', 'pick', 'number', 'Run', 'base_name', 'default_label', 'load_run',
+           'find_runs', 'mean', 'series', 'smooth', 'group_runs', 'seed_band', 'line_style', 'styled', 'new_figure',
+           'describe', 'add_caption', 'finish_axes', 'draw_line', 'draw_systems', 'add_legend', 'solve_rate_and_reward',
            'solve_rate_by_kind', 'complexity', 'valid_so_far', 'coverage', 'members', 'draw_ratings', 'ratings',
            'Matrix', 'pair_rates', 'draw_matrix', 'matchup_matrix', 'entropy_and_length', 'Anchor', 'anchor_curve',
            'anchor_cells', 'draw_change', 'anchor_accuracy', 'exploit_share', 'reason_totals', 'draw_reasons',
-           'exploits', 'Life', 'lives', 'draw_birth', 'family_tree', 'phase_seconds', 'timings', 'fifths', 'first_last',
-           'student_rates', 'per_adapter', 'per_role', 'summarize', 'format_cell', 'Table', 'to_markdown',
-           'summary_table', 'save_figure', 'plan_figures', 'save_figures', 'draw_token', 'draw_card', 'draw_arrow',
-           'picture_match', 'draw_sheet', 'picture_propose', 'picture_verify', 'picture_solve', 'picture_reward',
-           'picture_evolve', 'iteration_diagram']
+           'exploits', 'Life', 'lives', 'draw_birth', 'draw_lives', 'family_tree', 'phase_seconds', 'draw_phases',
+           'timings', 'fifths', 'first_last', 'student_rates', 'per_adapter', 'per_role', 'summarize', 'format_cell',
+           'Table', 'to_markdown', 'summary_table', 'save_figure', 'plan_figures', 'save_figures', 'draw_token',
+           'draw_card', 'draw_arrow', 'picture_match', 'draw_sheet', 'draw_mark', 'picture_propose', 'picture_verify',
+           'picture_solve', 'picture_reward', 'picture_evolve', 'iteration_diagram']
 
-# %% ../nbs/17_figures.ipynb #6fd3110f
+# %% ../nbs/17_figures.ipynb #7a3cdc78
 import json
 import textwrap
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
-# %% ../nbs/17_figures.ipynb #fbe7b93c
+# %% ../nbs/17_figures.ipynb #6f5b4c73
 def read_log(
     path: Path,  # a file of JSON objects, one a line
 ) -> list[dict]:  # the objects; empty when the file does not exist
@@ -53,7 +53,7 @@ def read_log(
         records.append(record)
     return records
 
-# %% ../nbs/17_figures.ipynb #401761c2
+# %% ../nbs/17_figures.ipynb #8e377d68
 def pick(
     record: Any,  # nested dicts
     *path: str,  # keys, outermost first
@@ -71,7 +71,7 @@ def number(
     "Turn a record's value into a float."
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else float("nan")
 
-# %% ../nbs/17_figures.ipynb #b140ae2d
+# %% ../nbs/17_figures.ipynb #86cdb0ac
 SYSTEMS = {"populora": "PopuLoRA", "azr": "AZR"}  # system in config.json -> name in legends
 REWARDS = {"eq2": "equation 2", "azr": "own reward"}  # the baseline's proposer reward -> words in legends
 LOGS = ("metrics", "problems", "matches", "births", "timings")
@@ -98,7 +98,7 @@ class Run:
     @property
     def n_steps(self) -> int: return int(max((number(record.get("step")) for record in self.metrics), default=0))
 
-# %% ../nbs/17_figures.ipynb #6021284f
+# %% ../nbs/17_figures.ipynb #eeecaca3
 def base_name(
     config: dict,  # config.json
 ) -> str:  # the base model's name, without folders
@@ -118,7 +118,7 @@ def default_label(
     if reward in (None, system): return name
     return f"{name}, {REWARDS.get(reward, reward)}"
 
-# %% ../nbs/17_figures.ipynb #b90c70c9
+# %% ../nbs/17_figures.ipynb #01827faf
 def load_run(
     folder: str | Path,  # a run folder
     label: str | None = None,  # its name in legends; None: from the config
@@ -145,7 +145,7 @@ def find_runs(
         found.update(dict.fromkeys(places))
     return list(found)
 
-# %% ../nbs/17_figures.ipynb #e8d4a33c
+# %% ../nbs/17_figures.ipynb #82f639ac
 def mean(
     values: Sequence,  # numbers, NaN or None for unknown
 ) -> float:  # NaN when nothing is known
@@ -172,7 +172,7 @@ def smooth(
     half = window // 2
     return np.array([mean(values[max(0, i - half):i + half + 1]) if isfinite(value) else value for i, value in enumerate(values)])
 
-# %% ../nbs/17_figures.ipynb #3a0074cf
+# %% ../nbs/17_figures.ipynb #a3e6b100
 def group_runs(
     runs: Sequence[Run],
 ) -> dict[str, list[Run]]:  # label -> its runs; PopuLoRA first
@@ -195,7 +195,7 @@ def seed_band(
     known = [[x for x in columns[step] if isfinite(x)] or [float("nan")] for step in steps]
     return steps, np.array([min(x) for x in known]), np.array([mean(x) for x in known]), np.array([max(x) for x in known])
 
-# %% ../nbs/17_figures.ipynb #21457abe
+# %% ../nbs/17_figures.ipynb #a41b50e3
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")  # Okabe-Ito; yellow darkened
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (2, 2)), (0, (9, 2, 3, 2)))
 MARKERS = "osD^vPX*"
@@ -229,7 +229,7 @@ def styled(
         return figure
     return drawing
 
-# %% ../nbs/17_figures.ipynb #ea9fdc88
+# %% ../nbs/17_figures.ipynb #2b3d8ee7
 def new_figure(
     rows: int,
     columns: int,
@@ -266,7 +266,7 @@ def add_caption(
     figure.supxlabel("\n".join(lines), x=.01, ha="left", fontsize=7.8, color="#333333", linespacing=1.35)
     return figure
 
-# %% ../nbs/17_figures.ipynb #857caa61
+# %% ../nbs/17_figures.ipynb #a4480c0b
 def finish_axes(
     axes: Axes,
     title: str,
@@ -311,7 +311,7 @@ def draw_systems(
         elif len(steps) > 1: axes.plot(steps, middle, color=color, alpha=.35, linewidth=.8, label="_raw")
         draw_line(axes, steps, smooth(middle), index, label)
 
-# %% ../nbs/17_figures.ipynb #5da4c2af
+# %% ../nbs/17_figures.ipynb #211d0f50
 def add_legend(
     figure: Figure,
     handles: Sequence | None = None,  # None: the labelled lines of all panels, each label once
@@ -323,7 +323,7 @@ def add_legend(
         handles = list(found.values())
     if handles: figure.legend(handles=handles, loc="outside upper left", ncols=min(columns, len(handles)), handlelength=3.2)
 
-# %% ../nbs/17_figures.ipynb #15ef5dd9
+# %% ../nbs/17_figures.ipynb #a1b48940
 LINES_NOTE = "Lines: running mean; thin: single steps of one run, or band: lowest to highest seed."
 
 
@@ -333,7 +333,8 @@ def solve_rate_and_reward(
 ) -> Figure:
     "Solve rate, valid rate and reward of each role."
     figure, axes = new_figure(2, 2)
-    panels = [("Solver: solve rate", "share correct", "solver", "solve_rate"), ("Proposer: valid proposals", "share valid", "proposer", "valid_rate"),
+    panels = [("Solver: solve rate", "share correct", "solver", "solve_rate"),
+              ("Proposer: valid proposals", "share valid", "proposer", "valid_rate"),
               ("Solver: reward", "mean reward", "solver", "reward"), ("Proposer: reward", "mean reward", "proposer", "reward")]
     for panel, (title, ylabel, role, key) in zip(axes, panels):
         draw_systems(panel, runs, "roles", role, key)
@@ -342,7 +343,7 @@ def solve_rate_and_reward(
     return add_caption(figure, "Solve rate and reward of each role. Solve rates are on the problems each system made for itself. "
                        + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #d39bba16
+# %% ../nbs/17_figures.ipynb #68397793
 @styled
 def solve_rate_by_kind(
     runs: Sequence[Run],
@@ -356,9 +357,10 @@ def solve_rate_by_kind(
             draw_systems(panel, runs, "kinds", kind, key)
             finish_axes(panel, f"{kind}: {title}", "" if j else f"share {title}", "step" if i else "", rate=True)
     add_legend(figure)
-    return add_caption(figure, "Top: share of attempts that solve, by kind of task. Bottom: share of proposals that are valid. " + LINES_NOTE, runs)
+    return add_caption(figure, "Top: share of attempts that solve, by kind of task. Bottom: share of proposals that are valid. "
+                       + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #b3e2f9b4
+# %% ../nbs/17_figures.ipynb #e302a0a7
 COMPLEXITY = {"ast_depth": "AST depth", "cyclomatic": "Cyclomatic complexity", "lines": "Lines of code", "variables": "Variables"}
 
 
@@ -374,7 +376,7 @@ def complexity(
     add_legend(figure)
     return add_caption(figure, "Complexity of valid proposed programs, mean of each step. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #f3970c92
+# %% ../nbs/17_figures.ipynb #847680de
 def valid_so_far(
     run: Run,
 ) -> np.ndarray:  # (n_steps,) cumulative count
@@ -402,7 +404,7 @@ def coverage(
     return add_caption(figure, "Coverage: distinct cells of the discretised (AST depth, cyclomatic complexity, lines, variables) space. "
                        "Right: the same at equal numbers of valid proposals.", runs)
 
-# %% ../nbs/17_figures.ipynb #83f24d96
+# %% ../nbs/17_figures.ipynb #1f80f36b
 def members(
     run: Run,
     role: str,  # "teacher", "student" or "agent"
@@ -427,7 +429,7 @@ def draw_ratings(
         at = np.isin(steps, list(born))
         if at.any(): axes.plot(steps[at], mu[at], "o", markersize=10, fillstyle="none", color=line_style(index)["color"], label="_birth")
 
-# %% ../nbs/17_figures.ipynb #079f4034
+# %% ../nbs/17_figures.ipynb #aa32be49
 @styled
 def ratings(
     run: Run,  # a population run
@@ -441,14 +443,15 @@ def ratings(
         draw_ratings(panels[role], run, names)
         finish_axes(panels[role], f"{role.capitalize()}s", "rating (mu)")
         if not names: continue
-        panels[role].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, fontsize=7.5, handlelength=2, columnspacing=.9, borderpad=0, handletextpad=.4)
+        panels[role].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=4, fontsize=7.5, handlelength=2,
+                            columnspacing=.9, borderpad=0, handletextpad=.4)
         curves = np.array([series(run, "members", name, "mu")[1] for name in names])
         draw_line(panels["roles"], series(run, "step")[0], np.array([mean(column) for column in curves.T]), 6 + index, f"mean of {role}s")
     finish_axes(panels["roles"], "Who leads", "mean rating")
     if panels["roles"].lines: panels["roles"].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, handlelength=3, borderpad=0)
     return add_caption(figure, "TrueSkill ratings; bands: one sigma; rings: births (a culled member's name goes to the newborn).", [run])
 
-# %% ../nbs/17_figures.ipynb #92eb598a
+# %% ../nbs/17_figures.ipynb #1eb5a254
 class Matrix(NamedTuple):
     "Solve rates of pairs."
     rates: np.ndarray  # (teachers, students), NaN for pairs that never met on a valid problem
@@ -471,7 +474,7 @@ def pair_rates(
         if isfinite(rate) and n > 0: solved[cell] += rate * n; weight[cell] += n
     return Matrix(np.divide(solved, weight, out=np.full(shape, np.nan), where=weight > 0), counts)
 
-# %% ../nbs/17_figures.ipynb #a6726975
+# %% ../nbs/17_figures.ipynb #0d61b4e3
 def draw_matrix(
     axes: Axes,
     matrix: Matrix,
@@ -486,7 +489,8 @@ def draw_matrix(
         dark = isfinite(rate) and rate < (low + high) / 2
         text = f"{rate:.2f}\nn={matrix.counts[i, j]}" if isfinite(rate) else "-"
         axes.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if dark else "black")
-    axes.set(xticks=range(len(students)), xticklabels=students, yticks=range(len(teachers)), yticklabels=teachers, xlabel="student", ylabel="teacher")
+    axes.set(xticks=range(len(students)), xticklabels=students, xlabel="student")
+    axes.set(yticks=range(len(teachers)), yticklabels=teachers, ylabel="teacher")
     axes.grid(False); axes.tick_params(length=0)
     return image
 
@@ -509,9 +513,10 @@ def matchup_matrix(
         image = draw_matrix(panel, matrix, teachers, students, low - .02, high + .02)
         panel.set_title(title)
     if known.size: figure.colorbar(image, ax=axes, label="solve rate", shrink=.9)
-    return add_caption(figure, "Solve rate of each pair, weighted by valid problems; n: matches. The colour scale spans the values shown.", [run])
+    return add_caption(figure, "Solve rate of each pair, weighted by valid problems; n: matches. "
+                       "The colour scale spans the values shown.", [run])
 
-# %% ../nbs/17_figures.ipynb #7d4b57a8
+# %% ../nbs/17_figures.ipynb #98cc79ac
 @styled
 def entropy_and_length(
     runs: Sequence[Run],
@@ -527,7 +532,7 @@ def entropy_and_length(
     add_legend(figure)
     return add_caption(figure, "Mean policy entropy and mean length of what each role samples. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #b1203131
+# %% ../nbs/17_figures.ipynb #4af89780
 class Anchor(NamedTuple):
     "Anchor-set accuracy of the solvers over the steps that measured it."
     steps: np.ndarray  # (n,)
@@ -553,12 +558,13 @@ def anchor_curve(
     columns = np.array(rows, dtype=float).reshape(-1, 4).T
     return Anchor(*columns, asked)
 
-# %% ../nbs/17_figures.ipynb #c51c6d56
+# %% ../nbs/17_figures.ipynb #5e4ae6d6
 def anchor_cells(
     runs: Sequence[Run],
 ) -> dict[str, tuple[str, ...]]:  # what to print -> path inside an anchor entry
     "Kinds and levels that these runs measured."
-    entries = [entry for run in runs for record in run.metrics for entry in (record.get("anchor") or {}).values() if isinstance(entry, dict)]
+    anchors = [record["anchor"] for run in runs for record in run.metrics if record.get("anchor")]
+    entries = [entry for anchor in anchors for entry in anchor.values() if isinstance(entry, dict)]
     kinds = sorted({key for entry in entries for key in entry if key not in ("mean", "levels", "n") and isfinite(number(entry[key]))})
     levels = sorted({level for entry in entries for level in (entry.get("levels") or {})}, key=lambda level: (len(level), level))
     return {kind: (kind,) for kind in kinds} | {f"level {level}": ("levels", level) for level in levels}
@@ -582,7 +588,7 @@ def draw_change(
             axes.plot([end], [y], look["marker"], color=look["color"], markersize=5.5, label="_end")
     axes.set(yticks=range(len(cells)), yticklabels=list(cells), ylim=(len(cells) - .5, -.5))
 
-# %% ../nbs/17_figures.ipynb #cca587f7
+# %% ../nbs/17_figures.ipynb #2116c9ff
 @styled
 def anchor_accuracy(
     runs: Sequence[Run],
@@ -606,10 +612,11 @@ def anchor_accuracy(
     if cells: change.xaxis.set_major_locator(MaxNLocator(nbins=6))
     add_legend(figure)
     n = f" n = {max(asked)} problems for each solver." if asked else ""
-    return add_caption(figure, "Accuracy on the fixed held-out anchor set. Line: mean of the solvers (and seeds); band: worst to best solver. "
+    return add_caption(figure, "Accuracy on the fixed held-out anchor set. Line: mean of the solvers (and seeds); "
+                       "band: worst to best solver. "
                        f"Open marker: start of the run; filled: end.{n}", runs)
 
-# %% ../nbs/17_figures.ipynb #7522e077
+# %% ../nbs/17_figures.ipynb #01675b51
 EXPLOITS = {"duplicates": "Repeats of earlier problems", "near_duplicates": "Near repeats", "trivial": "Output is the input",
             "constant": "Constant output", "ignores_input": "Input ignored", "hash_like": "Scrambles like a hash"}
 
@@ -634,7 +641,7 @@ def reason_totals(
         for reason, count in (record.get(key) or {}).items(): totals[reason] = totals.get(reason, 0) + int(count)
     return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
-# %% ../nbs/17_figures.ipynb #b973deed
+# %% ../nbs/17_figures.ipynb #daf2f79b
 def draw_reasons(
     axes: Axes,
     runs: Sequence[Run],
@@ -654,7 +661,8 @@ def draw_reasons(
         widths = [sum(count.get(reason, 0) for count in counts) / steps[label] for reason in shown]
         rows = np.arange(len(shown)) + .36 * (index - (len(rates) - 1) / 2)
         if shown: axes.barh(rows, widths, height=.34, color=PALETTE[index % 8], hatch=HATCHES[index % 8], edgecolor="white", label=label)
-    if shown: axes.set(yticks=range(len(shown)), yticklabels=[reason.replace("_", " ") for reason in shown], ylim=(max(len(shown), 4) - .4, -.6))
+    if shown: axes.set(yticks=range(len(shown)), yticklabels=[reason.replace("_", " ") for reason in shown])
+    if shown: axes.set_ylim(max(len(shown), 4) - .4, -.6)
 
 
 HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "oooo", "++++")
@@ -682,7 +690,7 @@ def exploits(
     return add_caption(figure, "Top: running share of valid proposals that carry a flag of an easy way to be valid. "
                        "Bottom: refusals per step; the first system plain, others hatched.", runs)
 
-# %% ../nbs/17_figures.ipynb #32186a70
+# %% ../nbs/17_figures.ipynb #8b5b2028
 class Life(NamedTuple):
     "The time between two births on one lane."
     member: str  # the lane
@@ -707,7 +715,7 @@ def lives(
     done += [Life(name, since[name], last, founder[name]) for name in names]
     return sorted(done, key=lambda life: (names.index(life.member), life.start))
 
-# %% ../nbs/17_figures.ipynb #d4e3d17e
+# %% ../nbs/17_figures.ipynb #1506dc12
 def draw_birth(
     axes: Axes,
     birth: dict,  # a record of births.jsonl
@@ -725,34 +733,47 @@ def draw_birth(
     if named:
         text = str(birth.get("operator", "?")).replace("_", " ")
         late = step > sum(axes.get_xlim()) / 2
-        axes.annotate(text, (step, lane[birth["child"]]), (-6 if late else 6, 4), textcoords="offset points", ha="right" if late else "left", fontsize=7, zorder=5)
+        axes.annotate(text, (step, lane[birth["child"]]), (-6 if late else 6, 4), textcoords="offset points",
+                      ha="right" if late else "left", fontsize=7, zorder=5)
 
 
+def draw_lives(
+    axes: Axes,
+    run: Run,
+    lane: dict[str, int],  # member -> height
+) -> None:
+    "A line for each life, in the look of its founder, and the founder's name at the end of the lane."
+    founders = {name: i for role in ("teacher", "student") for i, name in enumerate(members(run, role))}
+    for life in lives(run):
+        look = line_style(founders.get(life.founder, 0))
+        axes.plot([life.start, life.end], [lane[life.member]] * 2, color=look["color"], linestyle=look["linestyle"], linewidth=2.6,
+                  solid_capstyle="butt", label="_life")
+    for name, founder in {life.member: life.founder for life in lives(run)}.items():
+        axes.annotate(f"line of {founder}", (1, lane[name]), (6, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
+                      fontsize=7.5, va="center")
+
+# %% ../nbs/17_figures.ipynb #ba0ea204
 @styled
 def family_tree(
     run: Run,  # a population run
 ) -> Figure:
     "Births and lineages over the steps of a run."
     names = members(run, "teacher") + members(run, "student")
-    lane, founders = {name: i for i, name in enumerate(names)}, {name: i for role in ("teacher", "student") for i, name in enumerate(members(run, role))}
+    lane = {name: height for height, name in enumerate(names)}
     figure, (axes,) = new_figure(1, 1, height=max(2.2, .42 * len(names)))
-    for life in lives(run):
-        look = line_style(founders.get(life.founder, 0))
-        axes.plot([life.start, life.end], [lane[life.member]] * 2, color=look["color"], linestyle=look["linestyle"], linewidth=2.6, solid_capstyle="butt", label="_life")
+    draw_lives(axes, run, lane)
     for birth in run.births:
         if birth.get("child") in lane: draw_birth(axes, birth, lane, len(run.births) <= 24)
     finish_axes(axes, "Births")
     if not names: return add_caption(figure, "Family tree.", [run])
-    ends = {life.member: life for life in lives(run)}
-    for name, life in ends.items():
-        axes.annotate(f"line of {life.founder}", (1, lane[name]), (6, 0), xycoords=("axes fraction", "data"), textcoords="offset points", fontsize=7.5, va="center")
     axes.set(yticks=range(len(names)), yticklabels=names, ylim=(len(names) - .4, -.8)); axes.grid(axis="y", visible=False)
-    keys = [Line2D([], [], color="black", marker=marker, markerfacecolor="white", linestyle="", label=label) for marker, label in
-            (("^", "birth by mutation (one parent)"), ("D", "birth by crossover (two parents)"))]
-    add_legend(figure, keys)
-    return add_caption(figure, "Family tree of births. Each lane is a name; arrows come from the parents; colour and line style give the founder of the line.", [run])
+    look = {"color": "black", "markerfacecolor": "white", "linestyle": ""}
+    add_legend(figure, [Line2D([], [], marker="^", label="birth by mutation (one parent)", **look),
+                        Line2D([], [], marker="D", label="birth by crossover (two parents)", **look)])
+    return add_caption(figure, "Family tree of births. Each lane is a name; arrows come from the parents; "
+                       "colour and line style give the founder of the line.", [run])
 
-# %% ../nbs/17_figures.ipynb #3611a750
+# %% ../nbs/17_figures.ipynb #e0286beb
 PHASES = ("propose", "verify", "solve", "check", "train", "rate", "evolve", "anchor")
 
 
@@ -761,9 +782,30 @@ def phase_seconds(
 ) -> dict[str, float]:  # phase -> mean seconds a step; "other": what no phase claims
     "Average the timings of the training steps; step 0 only measures."
     steps = [record["seconds"] for record in run.timings if record.get("step") != 0 and isinstance(record.get("seconds"), dict)]
-    means = {phase: sum(x for x in (number(seconds.get(phase)) for seconds in steps) if isfinite(x)) / max(1, len(steps)) for phase in PHASES}
+    def spent(phase): return sum(x for x in (number(seconds.get(phase)) for seconds in steps) if isfinite(x))
+    means = {phase: spent(phase) / max(1, len(steps)) for phase in PHASES}
     total = mean([seconds.get("total") for seconds in steps])
     return means | {"other": max(0., total - sum(means.values())) if isfinite(total) else 0.}
+
+
+def draw_phases(
+    axes: Axes,
+    seconds: Sequence[dict[str, float]],  # one a bar, as phase_seconds gives them
+) -> list[Patch]:  # legend entries
+    "Stacked bars, and the total at the end of each."
+    rows, left, keys = np.arange(len(seconds)), np.zeros(len(seconds)), []
+    for i, phase in enumerate((*PHASES, "other")):
+        widths = np.array([known[phase] for known in seconds])
+        color, hatch = ("#BBBBBB", "") if phase == "other" else (PALETTE[i % 8], HATCHES[i % 8])
+        look = {"facecolor": color, "hatch": hatch, "edgecolor": "white"}
+        if widths.any():
+            axes.barh(rows, widths, left=left, height=.62, linewidth=.5, label=phase, **look)
+            keys.append(Patch(label=phase, **look))
+        left = left + widths
+    for row, total in enumerate(left):
+        axes.annotate(f"{total:.2f} s", (total, row), (4, 0), textcoords="offset points", va="center", fontsize=8.5)
+    if left.any(): axes.set_xlim(0, left.max() * 1.12)
+    return keys
 
 
 @styled
@@ -773,22 +815,15 @@ def timings(
     "Seconds a step by phase, one stacked bar a run."
     ordered = [run for group in group_runs(runs).values() for run in group]
     figure, (axes,) = new_figure(1, 1, height=max(1.5, .45 * len(ordered) + .6))
-    seconds = [phase_seconds(run) for run in ordered]
-    left = np.zeros(len(ordered))
-    for i, phase in enumerate((*PHASES, "other")):
-        widths = np.array([known[phase] for known in seconds])
-        color, hatch = ("#BBBBBB", "") if phase == "other" else (PALETTE[i % 8], HATCHES[i % 8])
-        if widths.any(): axes.barh(range(len(ordered)), widths, left=left, height=.62, color=color, hatch=hatch, edgecolor="white", linewidth=.5, label=phase)
-        left = left + widths
-    for row, total in enumerate(left): axes.annotate(f"{total:.2f} s", (total, row), (4, 0), textcoords="offset points", va="center", fontsize=8.5)
+    keys = draw_phases(axes, [phase_seconds(run) for run in ordered])
     finish_axes(axes, "Seconds per step", "", "seconds (mean over steps)")
-    if left.any():
-        axes.set(yticks=range(len(ordered)), yticklabels=[f"{run.label}, seed {run.seed}" for run in ordered], ylim=(len(ordered) - .5, -.5), xlim=(0, left.max() * 1.12))
+    if keys:
+        axes.set(yticks=range(len(ordered)), yticklabels=[f"{run.label}, seed {run.seed}" for run in ordered], ylim=(len(ordered) - .5, -.5))
         axes.xaxis.set_major_locator(MaxNLocator(nbins=8)); axes.grid(axis="y", visible=False)
-        add_legend(figure, [Patch(facecolor=bar.patches[0].get_facecolor(), hatch=bar.patches[0].get_hatch(), edgecolor="white", label=bar.get_label()) for bar in axes.containers], 5)
+    add_legend(figure, keys, 5)
     return add_caption(figure, "Where the time of a step goes.", runs)
 
-# %% ../nbs/17_figures.ipynb #1e523b39
+# %% ../nbs/17_figures.ipynb #58580ddc
 def fifths(
     values: Sequence,  # one a training step, NaN or None for unknown
 ) -> tuple[float, float]:  # means of the first and of the last fifth; NaN when nothing is known
@@ -831,7 +866,7 @@ def per_role(
     players = members(run, "teacher" if role == "proposer" else "student") or members(run, "agent")
     return spent / len(players) if players else float("nan")
 
-# %% ../nbs/17_figures.ipynb #5be3dd75
+# %% ../nbs/17_figures.ipynb #fcb6039d
 TRICKS = ("duplicates", "trivial", "constant", "ignores_input")  # the exploits that the table shows
 
 
@@ -863,7 +898,7 @@ def summarize(
         "optimizer_steps": (per_adapter(run, "optimizer_steps"),),
     }
 
-# %% ../nbs/17_figures.ipynb #68a582fa
+# %% ../nbs/17_figures.ipynb #a4535b87
 ROWS = {  # measure -> what the table says, and its number format
     "solve_rate": ("solve rate, first -> last fifth", ".3f"), "best_student": ("  best student, last fifth", ".3f"),
     "worst_student": ("  worst student, last fifth", ".3f"), "valid_rate": ("valid proposals, first -> last fifth", ".3f"),
@@ -874,7 +909,8 @@ ROWS = {  # measure -> what the table says, and its number format
     "anchor": ("anchor-set accuracy, start -> end", ".3f"), "anchor_best": ("  best student, end", ".3f"),
     "anchor_worst": ("  worst student, end", ".3f"), "step_seconds": ("seconds per step", ".2f"),
     "proposer_sequences": ("proposals per proposing adapter", ".0f"), "solver_sequences": ("attempts per solving adapter", ".0f"),
-    "sequences": ("sequences per adapter, mean", ".0f"), "optimizer_steps": ("optimizer steps per adapter", ".0f"), "steps": ("steps", ".0f"),
+    "sequences": ("sequences per adapter, mean", ".0f"), "optimizer_steps": ("optimizer steps per adapter", ".0f"),
+    "steps": ("steps", ".0f"),
 }
 
 
@@ -891,7 +927,7 @@ def format_cell(
         parts.append(f"{mean(known):{form}}{spread}")
     return "-" if set(parts) <= {"-"} else " -> ".join(parts)
 
-# %% ../nbs/17_figures.ipynb #12c20ea2
+# %% ../nbs/17_figures.ipynb #61a44e83
 class Table(NamedTuple):
     "The table of results."
     rows: list[dict[str, str]]  # one a measure: {"measure": ..., label: cell, ...}
@@ -906,24 +942,31 @@ def to_markdown(
     heads = list(rows[0])
     widths = [max(len(head), 3, *(len(row[head]) for row in rows)) for head in heads]
     def line(cells): return "| " + " | ".join(cell.ljust(width) for cell, width in zip(cells, widths)) + " |"
-    return "\n".join([line(heads), "|" + "|".join("-" * (width + 2) for width in widths) + "|", *(line([row[head] for head in heads]) for row in rows)])
+    rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+    return "\n".join([line(heads), rule, *(line([row[head] for head in heads]) for row in rows)])
 
 
 def summary_table(
     runs: Sequence[Run],
 ) -> Table:
     "Compare systems: one row a measure, one column a system."
-    groups = {f"{label} ({len(group)} seeds)" if len(group) > 1 else label: [summarize(run) for run in group] for label, group in group_runs(runs).items()}
+    groups = {}
+    for label, group in group_runs(runs).items():
+        groups[f"{label} ({len(group)} seeds)" if len(group) > 1 else label] = [summarize(run) for run in group]
     rows = [{"measure": title} | {label: format_cell([summary[key] for summary in group], form) for label, group in groups.items()}
             for key, (title, form) in ROWS.items()]
     rows = [row for row in rows if any(cell != "-" for key, cell in row.items() if key != "measure")]
     return Table(rows, to_markdown(rows))
 
-# %% ../nbs/17_figures.ipynb #f8f79ec1
-COMPARISONS = {"solve_rate_and_reward": solve_rate_and_reward, "solve_rate_by_kind": solve_rate_by_kind, "complexity": complexity, "coverage": coverage, "entropy_and_length": entropy_and_length,
-               "anchor_accuracy": anchor_accuracy, "exploits": exploits, "timings": timings}  # file name -> figure of several runs
+# %% ../nbs/17_figures.ipynb #59e99545
+COMPARISONS = {  # file name -> figure of several runs
+    "solve_rate_and_reward": solve_rate_and_reward, "solve_rate_by_kind": solve_rate_by_kind, "complexity": complexity, "coverage": coverage,
+    "entropy_and_length": entropy_and_length, "anchor_accuracy": anchor_accuracy, "exploits": exploits, "timings": timings,
+}
 PORTRAITS = {"ratings": ratings, "matchup_matrix": matchup_matrix, "family_tree": family_tree}  # file name -> figure of one population run
-FORMATS = ("png", "svg", "pdf")
+FORMATS = {  # format -> what must be left out of the file to make it repeatable
+    "png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
 
 
 def save_figure(
@@ -933,9 +976,8 @@ def save_figure(
     "Write a figure so that equal figures give equal bytes."
     form = path.suffix[1:]
     if form not in FORMATS: raise ValueError(f"format {form!r}: must be one of {', '.join(FORMATS)}")
-    metadata = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}[form]
     with matplotlib.rc_context({"svg.hashsalt": "populora", "svg.fonttype": "path", "text.hinting": "none"}):
-        figure.savefig(path, format=form, dpi=200, metadata=metadata)
+        figure.savefig(path, format=form, dpi=200, metadata=FORMATS[form])
     return path
 
 
@@ -957,7 +999,8 @@ def save_figures(
 ) -> list[Path]:  # the files written
     "Draw and save every figure of these runs."
     if not runs: raise ValueError("runs is empty: give at least one run folder")
-    if wrong := [form for form in formats if form not in FORMATS]: raise ValueError(f"formats: {wrong[0]!r} is not one of {', '.join(FORMATS)}")
+    if wrong := [form for form in formats if form not in FORMATS]:
+        raise ValueError(f"formats: {wrong[0]!r} is not one of {', '.join(FORMATS)}")
     out_dir = Path(out_dir)
     out_dir.mkdir(parents=True, exist_ok=True)
     paths = []
@@ -966,7 +1009,7 @@ def save_figures(
         paths += [save_figure(figure, out_dir/f"{name}.{form}") for form in formats]
     return paths
 
-# %% ../nbs/17_figures.ipynb #69f66f68
+# %% ../nbs/17_figures.ipynb #eecd5139
 TEACHER, STUDENT, INK = "#0072B2", "#D55E00", "#222222"
 
 
@@ -995,7 +1038,8 @@ def draw_card(
     edge: str = "#888888",  # colour of the frame
 ) -> None:
     "A numbered card, with room for a picture in its middle."
-    axes.add_patch(FancyBboxPatch((x, y), 28, 21, boxstyle="round,pad=0,rounding_size=1.4", facecolor="#FAFAF7", edgecolor=edge, linewidth=1.3, zorder=1))
+    axes.add_patch(FancyBboxPatch((x, y), 28, 21, boxstyle="round,pad=0,rounding_size=1.4", facecolor="#FAFAF7", edgecolor=edge,
+                                  linewidth=1.3, zorder=1))
     axes.add_patch(Circle((x + 2.6, y + 18.3), 1.5, color=INK, zorder=3))
     axes.text(x + 2.6, y + 18.22, str(number), ha="center", va="center", color="white", fontsize=8.5, weight="bold", zorder=4)
     axes.text(x + 5.1, y + 18.2, title, ha="left", va="center", fontsize=10.5, weight="bold", color=INK, zorder=3)
@@ -1013,19 +1057,25 @@ def draw_arrow(
     axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=9 + 2 * width, linewidth=width, color=color,
                                    shrinkA=0, shrinkB=0, zorder=3))
 
-# %% ../nbs/17_figures.ipynb #a6bf18a9
+# %% ../nbs/17_figures.ipynb #c0341f8e
 def picture_match(axes: Axes, x: float, y: float) -> None:
     "Teachers and students, joined by their chances of meeting."
     for i in range(3):
         draw_token(axes, x + 7, y + 15.2 - 4.2 * i, f"T{i + 1}"); draw_token(axes, x + 21, y + 15.2 - 4.2 * i, f"S{i + 1}")
     for i, j, weight in ((0, 1, 2.8), (1, 0, 2.8), (2, 2, 2.8), (0, 0, .7), (1, 2, .7), (2, 1, .7), (0, 2, .4), (1, 1, .9), (2, 0, .4)):
-        axes.plot([x + 8.8, x + 19.4], [y + 15.2 - 4.2 * i, y + 15.2 - 4.2 * j], color=INK if weight > 2 else "#AAAAAA", linewidth=weight, zorder=2)
+        ends = [y + 15.2 - 4.2 * i, y + 15.2 - 4.2 * j]
+        axes.plot([x + 8.8, x + 19.4], ends, color=INK if weight > 2 else "#AAAAAA", linewidth=weight, zorder=2)
 
 
 def draw_sheet(axes: Axes, x: float, y: float, text: str, color: str = INK) -> None:
     "A sheet of paper with a word on it."
     axes.add_patch(Rectangle((x, y), 8.6, 3.3, facecolor="white", edgecolor=color, linewidth=1.1, zorder=3))
     axes.text(x + 4.3, y + 1.6, text, ha="center", va="center", fontsize=7.5, family="DejaVu Sans Mono", color=color, zorder=4)
+
+
+def draw_mark(axes: Axes, x: float, y: float, good: bool) -> None:
+    "A tick or a cross."
+    axes.text(x, y, "✓" if good else "✗", ha="center", va="center", fontsize=9, weight="bold", color="#009E73" if good else "#B00000", zorder=4)
 
 
 def picture_propose(axes: Axes, x: float, y: float) -> None:
@@ -1041,9 +1091,10 @@ def picture_verify(axes: Axes, x: float, y: float) -> None:
     axes.add_patch(Rectangle((x + 4, y + 5.6), 20, 11, facecolor="#EFEFEA", edgecolor=INK, linewidth=1.1, linestyle=(0, (4, 2)), zorder=2))
     axes.text(x + 14, y + 15.3, "sandbox", ha="center", va="center", fontsize=7.2, style="italic", color="#555555", zorder=3)
     for kind, height, good in (("code_i", 10.4, True), ("code_f", 6.5, False)):
-        draw_sheet(axes, x + 5.6, y + height, kind, INK if good else "#999999")
-        axes.text(x + 16.2, y + height + 1.6, "f(x) = f(x)" if good else "error", ha="left", va="center", fontsize=7, color=INK if good else "#999999", zorder=3)
-        axes.text(x + 15, y + height + 1.6, "✓" if good else "✗", ha="center", va="center", fontsize=9.5, color="#009E73" if good else "#B00000", weight="bold", zorder=3)
+        color = INK if good else "#999999"
+        draw_sheet(axes, x + 5.6, y + height, kind, color)
+        draw_mark(axes, x + 15, y + height + 1.6, good)
+        axes.text(x + 16.2, y + height + 1.6, "f(x) = f(x)" if good else "error", ha="left", va="center", fontsize=7, color=color, zorder=3)
 
 
 def picture_solve(axes: Axes, x: float, y: float) -> None:
@@ -1052,11 +1103,10 @@ def picture_solve(axes: Axes, x: float, y: float) -> None:
     for row, (kind, right) in enumerate((("code_i", 3), ("code_o", 1))):
         height = y + 12.4 - 5.4 * row
         draw_sheet(axes, x + 8, height, kind)
-        for k in range(4):
-            axes.text(x + 18.2 + 1.75 * k, height + 2.5, "✓" if k < right else "✗", ha="center", va="center", fontsize=8.5, weight="bold", color="#009E73" if k < right else "#B00000")
+        for k in range(4): draw_mark(axes, x + 18.2 + 1.75 * k, height + 2.5, k < right)
         axes.text(x + 20.9, height + .5, rf"$\rho$ = {right}/4", ha="center", va="center", fontsize=7.5)
 
-# %% ../nbs/17_figures.ipynb #c9fa6c84
+# %% ../nbs/17_figures.ipynb #800b28f9
 def picture_reward(axes: Axes, x: float, y: float) -> None:
     "Equation 2 as a curve, equation 1 as bars."
     left, low, wide, tall = x + 3.4, y + 7.6, 9., 7.6
@@ -1082,7 +1132,7 @@ def picture_evolve(axes: Axes, x: float, y: float) -> None:
     axes.text(x + 14.5, y + 15, "child", fontsize=7.2, ha="center"); axes.text(x + 23, y + 15, "lowest rated", fontsize=7.2, ha="center")
     axes.text(x + 14, y + 6.1, "mutation or crossover of LoRA weights", fontsize=7, ha="center", style="italic", color="#555555")
 
-# %% ../nbs/17_figures.ipynb #b4feef7e
+# %% ../nbs/17_figures.ipynb #8939ece6
 PICTURES = (  # card by card, clockwise: left edge, lower edge, title, text, picture
     (2, 31, "Match", "TrueSkill ratings; near-even\npairs meet most often", picture_match),
     (36, 31, "Propose", "each teacher writes problems\nof three kinds", picture_propose),
@@ -1091,6 +1141,8 @@ PICTURES = (  # card by card, clockwise: left edge, lower edge, title, text, pic
     (36, 2, "Reward and update", "one optimizer step for each adapter;\nthe match is rated", picture_reward),
     (2, 2, "Evolve", "every k steps the bottom of\neach role is replaced", picture_evolve),
 )
+ROUND = (((30.4, 41.5), (35.6, 41.5)), ((64.4, 41.5), (69.6, 41.5)), ((84, 30.6), (84, 23.4)), ((69.6, 12.5), (64.4, 12.5)),
+         ((35.6, 12.5), (30.4, 12.5)), ((16, 23.4), (16, 30.6)))  # arrows from card to card
 
 
 @styled
@@ -1102,8 +1154,7 @@ def iteration_diagram() -> Figure:
     for number, (x, y, title, text, picture) in enumerate(PICTURES, 1):
         draw_card(axes, x, y, number, title, text, "#888888" if title != "Evolve" else "#009E73")
         picture(axes, x, y)
-    for start, end in (((30.4, 41.5), (35.6, 41.5)), ((64.4, 41.5), (69.6, 41.5)), ((84, 30.6), (84, 23.4)), ((69.6, 12.5), (64.4, 12.5)), ((35.6, 12.5), (30.4, 12.5)), ((16, 23.4), (16, 30.6))):
-        draw_arrow(axes, start, end, width=2.2)
+    for start, end in ROUND: draw_arrow(axes, start, end, width=2.2)
     axes.add_patch(FancyBboxPatch((23, 25), 54, 4, boxstyle="round,pad=0,rounding_size=2", facecolor="#E9E9E4", edgecolor="none", zorder=1))
-    axes.text(50, 26.95, "one frozen base model, one LoRA adapter for each teacher and each student", ha="center", va="center", fontsize=8.6, zorder=2)
+    axes.text(50, 26.95, "one frozen base model, one LoRA adapter for each teacher and each student", ha="center", va="center", fontsize=8.6)
     return figure
