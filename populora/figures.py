@@ -17,7 +17,7 @@ __all__ = ['SYSTEMS', 'REWARDS', 'LOGS', 'PALETTE', 'DASHES', 'MARKERS', 'STYLE'
            'draw_card', 'draw_arrow', 'picture_match', 'draw_sheet', 'draw_mark', 'picture_propose', 'picture_verify',
            'picture_solve', 'picture_reward', 'picture_evolve', 'iteration_diagram']
 
-# %% ../nbs/17_figures.ipynb #7a3cdc78
+# %% ../nbs/17_figures.ipynb #d70c2831
 import json
 import textwrap
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
-# %% ../nbs/17_figures.ipynb #6f5b4c73
+# %% ../nbs/17_figures.ipynb #d46855b1
 def read_log(
     path: Path,  # a file of JSON objects, one a line
 ) -> list[dict]:  # the objects; empty when the file does not exist
@@ -53,7 +53,7 @@ def read_log(
         records.append(record)
     return records
 
-# %% ../nbs/17_figures.ipynb #8e377d68
+# %% ../nbs/17_figures.ipynb #4dd3f750
 def pick(
     record: Any,  # nested dicts
     *path: str,  # keys, outermost first
@@ -71,7 +71,7 @@ def number(
     "Turn a record's value into a float."
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else float("nan")
 
-# %% ../nbs/17_figures.ipynb #86cdb0ac
+# %% ../nbs/17_figures.ipynb #f7da0e09
 SYSTEMS = {"populora": "PopuLoRA", "azr": "AZR"}  # system in config.json -> name in legends
 REWARDS = {"eq2": "equation 2", "azr": "own reward"}  # the baseline's proposer reward -> words in legends
 LOGS = ("metrics", "problems", "matches", "births", "timings")
@@ -98,7 +98,7 @@ class Run:
     @property
     def n_steps(self) -> int: return int(max((number(record.get("step")) for record in self.metrics), default=0))
 
-# %% ../nbs/17_figures.ipynb #eeecaca3
+# %% ../nbs/17_figures.ipynb #d0808a86
 def base_name(
     config: dict,  # config.json
 ) -> str:  # the base model's name, without folders
@@ -118,7 +118,7 @@ def default_label(
     if reward in (None, system): return name
     return f"{name}, {REWARDS.get(reward, reward)}"
 
-# %% ../nbs/17_figures.ipynb #01827faf
+# %% ../nbs/17_figures.ipynb #6fc3a305
 def load_run(
     folder: str | Path,  # a run folder
     label: str | None = None,  # its name in legends; None: from the config
@@ -145,7 +145,7 @@ def find_runs(
         found.update(dict.fromkeys(places))
     return list(found)
 
-# %% ../nbs/17_figures.ipynb #82f639ac
+# %% ../nbs/17_figures.ipynb #8e6ee9df
 def mean(
     values: Sequence,  # numbers, NaN or None for unknown
 ) -> float:  # NaN when nothing is known
@@ -172,7 +172,7 @@ def smooth(
     half = window // 2
     return np.array([mean(values[max(0, i - half):i + half + 1]) if isfinite(value) else value for i, value in enumerate(values)])
 
-# %% ../nbs/17_figures.ipynb #a3e6b100
+# %% ../nbs/17_figures.ipynb #1237d4cb
 def group_runs(
     runs: Sequence[Run],
 ) -> dict[str, list[Run]]:  # label -> its runs; PopuLoRA first
@@ -195,7 +195,7 @@ def seed_band(
     known = [[x for x in columns[step] if isfinite(x)] or [float("nan")] for step in steps]
     return steps, np.array([min(x) for x in known]), np.array([mean(x) for x in known]), np.array([max(x) for x in known])
 
-# %% ../nbs/17_figures.ipynb #a41b50e3
+# %% ../nbs/17_figures.ipynb #6b6aa908
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")  # Okabe-Ito; yellow darkened
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (2, 2)), (0, (9, 2, 3, 2)))
 MARKERS = "osD^vPX*"
@@ -229,7 +229,7 @@ def styled(
         return figure
     return drawing
 
-# %% ../nbs/17_figures.ipynb #2b3d8ee7
+# %% ../nbs/17_figures.ipynb #02960713
 def new_figure(
     rows: int,
     columns: int,
@@ -266,7 +266,7 @@ def add_caption(
     figure.supxlabel("\n".join(lines), x=.01, ha="left", fontsize=7.8, color="#333333", linespacing=1.35)
     return figure
 
-# %% ../nbs/17_figures.ipynb #a4480c0b
+# %% ../nbs/17_figures.ipynb #1f382221
 def finish_axes(
     axes: Axes,
     title: str,
@@ -282,7 +282,7 @@ def finish_axes(
         axes.text(.5, .5, "nothing recorded", transform=axes.transAxes, ha="center", va="center", color="#777777", style="italic")
         axes.grid(False); axes.set(xticks=[], yticks=[])
 
-
+# %% ../nbs/17_figures.ipynb #999b0c99
 def draw_line(
     axes: Axes,
     x: np.ndarray,  # (n,)
@@ -311,7 +311,7 @@ def draw_systems(
         elif len(steps) > 1: axes.plot(steps, middle, color=color, alpha=.35, linewidth=.8, label="_raw")
         draw_line(axes, steps, smooth(middle), index, label)
 
-# %% ../nbs/17_figures.ipynb #211d0f50
+# %% ../nbs/17_figures.ipynb #2880cf5e
 def add_legend(
     figure: Figure,
     handles: Sequence | None = None,  # None: the labelled lines of all panels, each label once
@@ -323,7 +323,7 @@ def add_legend(
         handles = list(found.values())
     if handles: figure.legend(handles=handles, loc="outside upper left", ncols=min(columns, len(handles)), handlelength=3.2)
 
-# %% ../nbs/17_figures.ipynb #a1b48940
+# %% ../nbs/17_figures.ipynb #f09e2e9c
 LINES_NOTE = "Lines: running mean; thin: single steps of one run, or band: lowest to highest seed."
 
 
@@ -343,7 +343,7 @@ def solve_rate_and_reward(
     return add_caption(figure, "Solve rate and reward of each role. Solve rates are on the problems each system made for itself. "
                        + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #68397793
+# %% ../nbs/17_figures.ipynb #7a6a0641
 @styled
 def solve_rate_by_kind(
     runs: Sequence[Run],
@@ -360,7 +360,7 @@ def solve_rate_by_kind(
     return add_caption(figure, "Top: share of attempts that solve, by kind of task. Bottom: share of proposals that are valid. "
                        + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #e302a0a7
+# %% ../nbs/17_figures.ipynb #b5b3f10e
 COMPLEXITY = {"ast_depth": "AST depth", "cyclomatic": "Cyclomatic complexity", "lines": "Lines of code", "variables": "Variables"}
 
 
@@ -376,7 +376,7 @@ def complexity(
     add_legend(figure)
     return add_caption(figure, "Complexity of valid proposed programs, mean of each step. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #847680de
+# %% ../nbs/17_figures.ipynb #80a79718
 def valid_so_far(
     run: Run,
 ) -> np.ndarray:  # (n_steps,) cumulative count
@@ -404,7 +404,7 @@ def coverage(
     return add_caption(figure, "Coverage: distinct cells of the discretised (AST depth, cyclomatic complexity, lines, variables) space. "
                        "Right: the same at equal numbers of valid proposals.", runs)
 
-# %% ../nbs/17_figures.ipynb #1f80f36b
+# %% ../nbs/17_figures.ipynb #179712e4
 def members(
     run: Run,
     role: str,  # "teacher", "student" or "agent"
@@ -429,7 +429,7 @@ def draw_ratings(
         at = np.isin(steps, list(born))
         if at.any(): axes.plot(steps[at], mu[at], "o", markersize=10, fillstyle="none", color=line_style(index)["color"], label="_birth")
 
-# %% ../nbs/17_figures.ipynb #aa32be49
+# %% ../nbs/17_figures.ipynb #ced3ba56
 @styled
 def ratings(
     run: Run,  # a population run
@@ -451,7 +451,7 @@ def ratings(
     if panels["roles"].lines: panels["roles"].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, handlelength=3, borderpad=0)
     return add_caption(figure, "TrueSkill ratings; bands: one sigma; rings: births (a culled member's name goes to the newborn).", [run])
 
-# %% ../nbs/17_figures.ipynb #1eb5a254
+# %% ../nbs/17_figures.ipynb #883738df
 class Matrix(NamedTuple):
     "Solve rates of pairs."
     rates: np.ndarray  # (teachers, students), NaN for pairs that never met on a valid problem
@@ -474,7 +474,7 @@ def pair_rates(
         if isfinite(rate) and n > 0: solved[cell] += rate * n; weight[cell] += n
     return Matrix(np.divide(solved, weight, out=np.full(shape, np.nan), where=weight > 0), counts)
 
-# %% ../nbs/17_figures.ipynb #0d61b4e3
+# %% ../nbs/17_figures.ipynb #31654eb0
 def draw_matrix(
     axes: Axes,
     matrix: Matrix,
@@ -516,7 +516,7 @@ def matchup_matrix(
     return add_caption(figure, "Solve rate of each pair, weighted by valid problems; n: matches. "
                        "The colour scale spans the values shown.", [run])
 
-# %% ../nbs/17_figures.ipynb #98cc79ac
+# %% ../nbs/17_figures.ipynb #557cece6
 @styled
 def entropy_and_length(
     runs: Sequence[Run],
@@ -532,7 +532,7 @@ def entropy_and_length(
     add_legend(figure)
     return add_caption(figure, "Mean policy entropy and mean length of what each role samples. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #4af89780
+# %% ../nbs/17_figures.ipynb #fbf18861
 class Anchor(NamedTuple):
     "Anchor-set accuracy of the solvers over the steps that measured it."
     steps: np.ndarray  # (n,)
@@ -558,7 +558,7 @@ def anchor_curve(
     columns = np.array(rows, dtype=float).reshape(-1, 4).T
     return Anchor(*columns, asked)
 
-# %% ../nbs/17_figures.ipynb #5e4ae6d6
+# %% ../nbs/17_figures.ipynb #ccb27814
 def anchor_cells(
     runs: Sequence[Run],
 ) -> dict[str, tuple[str, ...]]:  # what to print -> path inside an anchor entry
@@ -588,7 +588,7 @@ def draw_change(
             axes.plot([end], [y], look["marker"], color=look["color"], markersize=5.5, label="_end")
     axes.set(yticks=range(len(cells)), yticklabels=list(cells), ylim=(len(cells) - .5, -.5))
 
-# %% ../nbs/17_figures.ipynb #2116c9ff
+# %% ../nbs/17_figures.ipynb #7cc5271c
 @styled
 def anchor_accuracy(
     runs: Sequence[Run],
@@ -616,7 +616,7 @@ def anchor_accuracy(
                        "band: worst to best solver. "
                        f"Open marker: start of the run; filled: end.{n}", runs)
 
-# %% ../nbs/17_figures.ipynb #01675b51
+# %% ../nbs/17_figures.ipynb #09ac5322
 EXPLOITS = {"duplicates": "Repeats of earlier problems", "near_duplicates": "Near repeats", "trivial": "Output is the input",
             "constant": "Constant output", "ignores_input": "Input ignored", "hash_like": "Scrambles like a hash"}
 
@@ -641,7 +641,7 @@ def reason_totals(
         for reason, count in (record.get(key) or {}).items(): totals[reason] = totals.get(reason, 0) + int(count)
     return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
-# %% ../nbs/17_figures.ipynb #daf2f79b
+# %% ../nbs/17_figures.ipynb #56a015f1
 def draw_reasons(
     axes: Axes,
     runs: Sequence[Run],
@@ -664,7 +664,7 @@ def draw_reasons(
     if shown: axes.set(yticks=range(len(shown)), yticklabels=[reason.replace("_", " ") for reason in shown])
     if shown: axes.set_ylim(max(len(shown), 4) - .4, -.6)
 
-
+# %% ../nbs/17_figures.ipynb #f8402cdb
 HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "oooo", "++++")
 
 
@@ -690,7 +690,7 @@ def exploits(
     return add_caption(figure, "Top: running share of valid proposals that carry a flag of an easy way to be valid. "
                        "Bottom: refusals per step; the first system plain, others hatched.", runs)
 
-# %% ../nbs/17_figures.ipynb #8b5b2028
+# %% ../nbs/17_figures.ipynb #8c3c6ba0
 class Life(NamedTuple):
     "The time between two births on one lane."
     member: str  # the lane
@@ -715,7 +715,7 @@ def lives(
     done += [Life(name, since[name], last, founder[name]) for name in names]
     return sorted(done, key=lambda life: (names.index(life.member), life.start))
 
-# %% ../nbs/17_figures.ipynb #1506dc12
+# %% ../nbs/17_figures.ipynb #b0c57aa2
 def draw_birth(
     axes: Axes,
     birth: dict,  # a record of births.jsonl
@@ -752,7 +752,7 @@ def draw_lives(
         axes.annotate(f"line of {founder}", (1, lane[name]), (6, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
                       fontsize=7.5, va="center")
 
-# %% ../nbs/17_figures.ipynb #ba0ea204
+# %% ../nbs/17_figures.ipynb #7c9055d0
 @styled
 def family_tree(
     run: Run,  # a population run
@@ -773,7 +773,7 @@ def family_tree(
     return add_caption(figure, "Family tree of births. Each lane is a name; arrows come from the parents; "
                        "colour and line style give the founder of the line.", [run])
 
-# %% ../nbs/17_figures.ipynb #e0286beb
+# %% ../nbs/17_figures.ipynb #ab237e84
 PHASES = ("propose", "verify", "solve", "check", "train", "rate", "evolve", "anchor")
 
 
@@ -787,7 +787,7 @@ def phase_seconds(
     total = mean([seconds.get("total") for seconds in steps])
     return means | {"other": max(0., total - sum(means.values())) if isfinite(total) else 0.}
 
-
+# %% ../nbs/17_figures.ipynb #1927819a
 def draw_phases(
     axes: Axes,
     seconds: Sequence[dict[str, float]],  # one a bar, as phase_seconds gives them
@@ -823,7 +823,7 @@ def timings(
     add_legend(figure, keys, 5)
     return add_caption(figure, "Where the time of a step goes.", runs)
 
-# %% ../nbs/17_figures.ipynb #58580ddc
+# %% ../nbs/17_figures.ipynb #ccc01992
 def fifths(
     values: Sequence,  # one a training step, NaN or None for unknown
 ) -> tuple[float, float]:  # means of the first and of the last fifth; NaN when nothing is known
@@ -866,7 +866,7 @@ def per_role(
     players = members(run, "teacher" if role == "proposer" else "student") or members(run, "agent")
     return spent / len(players) if players else float("nan")
 
-# %% ../nbs/17_figures.ipynb #fcb6039d
+# %% ../nbs/17_figures.ipynb #6d9f3279
 TRICKS = ("duplicates", "trivial", "constant", "ignores_input")  # the exploits that the table shows
 
 
@@ -898,7 +898,7 @@ def summarize(
         "optimizer_steps": (per_adapter(run, "optimizer_steps"),),
     }
 
-# %% ../nbs/17_figures.ipynb #a4535b87
+# %% ../nbs/17_figures.ipynb #ca43641a
 ROWS = {  # measure -> what the table says, and its number format
     "solve_rate": ("solve rate, first -> last fifth", ".3f"), "best_student": ("  best student, last fifth", ".3f"),
     "worst_student": ("  worst student, last fifth", ".3f"), "valid_rate": ("valid proposals, first -> last fifth", ".3f"),
@@ -927,7 +927,7 @@ def format_cell(
         parts.append(f"{mean(known):{form}}{spread}")
     return "-" if set(parts) <= {"-"} else " -> ".join(parts)
 
-# %% ../nbs/17_figures.ipynb #61a44e83
+# %% ../nbs/17_figures.ipynb #05e97d67
 class Table(NamedTuple):
     "The table of results."
     rows: list[dict[str, str]]  # one a measure: {"measure": ..., label: cell, ...}
@@ -958,7 +958,7 @@ def summary_table(
     rows = [row for row in rows if any(cell != "-" for key, cell in row.items() if key != "measure")]
     return Table(rows, to_markdown(rows))
 
-# %% ../nbs/17_figures.ipynb #59e99545
+# %% ../nbs/17_figures.ipynb #d10763b0
 COMPARISONS = {  # file name -> figure of several runs
     "solve_rate_and_reward": solve_rate_and_reward, "solve_rate_by_kind": solve_rate_by_kind, "complexity": complexity, "coverage": coverage,
     "entropy_and_length": entropy_and_length, "anchor_accuracy": anchor_accuracy, "exploits": exploits, "timings": timings,
@@ -980,7 +980,7 @@ def save_figure(
         figure.savefig(path, format=form, dpi=200, metadata=FORMATS[form])
     return path
 
-
+# %% ../nbs/17_figures.ipynb #3ae1f0ec
 def plan_figures(
     runs: Sequence[Run],
 ) -> dict[str, Callable[[], Figure]]:  # file name -> what draws it
@@ -991,7 +991,7 @@ def plan_figures(
         for run in populations: plan[name if len(populations) == 1 else f"{name}-{run.name}"] = partial(draw, run)
     return plan
 
-
+# %% ../nbs/17_figures.ipynb #1a06e7c3
 def save_figures(
     runs: Sequence[Run],
     out_dir: str | Path,  # made if it does not exist
@@ -1009,7 +1009,7 @@ def save_figures(
         paths += [save_figure(figure, out_dir/f"{name}.{form}") for form in formats]
     return paths
 
-# %% ../nbs/17_figures.ipynb #eecd5139
+# %% ../nbs/17_figures.ipynb #909520e5
 TEACHER, STUDENT, INK = "#0072B2", "#D55E00", "#222222"
 
 
@@ -1045,7 +1045,7 @@ def draw_card(
     axes.text(x + 5.1, y + 18.2, title, ha="left", va="center", fontsize=10.5, weight="bold", color=INK, zorder=3)
     axes.text(x + 14, y + 3.1, text, ha="center", va="center", fontsize=7.8, color=INK, linespacing=1.3, zorder=3)
 
-
+# %% ../nbs/17_figures.ipynb #7da492de
 def draw_arrow(
     axes: Axes,
     start: tuple[float, float],
@@ -1057,7 +1057,7 @@ def draw_arrow(
     axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=9 + 2 * width, linewidth=width, color=color,
                                    shrinkA=0, shrinkB=0, zorder=3))
 
-# %% ../nbs/17_figures.ipynb #c0341f8e
+# %% ../nbs/17_figures.ipynb #e8eb70b7
 def picture_match(axes: Axes, x: float, y: float) -> None:
     "Teachers and students, joined by their chances of meeting."
     for i in range(3):
@@ -1085,7 +1085,7 @@ def picture_propose(axes: Axes, x: float, y: float) -> None:
         draw_arrow(axes, (x + 7, y + 11), (x + 13.2, y + end), TEACHER)
         draw_sheet(axes, x + 13.6, y + height, kind)
 
-
+# %% ../nbs/17_figures.ipynb #21b7a6e0
 def picture_verify(axes: Axes, x: float, y: float) -> None:
     "The sandbox runs every proposal twice and keeps what holds."
     axes.add_patch(Rectangle((x + 4, y + 5.6), 20, 11, facecolor="#EFEFEA", edgecolor=INK, linewidth=1.1, linestyle=(0, (4, 2)), zorder=2))
@@ -1106,7 +1106,7 @@ def picture_solve(axes: Axes, x: float, y: float) -> None:
         for k in range(4): draw_mark(axes, x + 18.2 + 1.75 * k, height + 2.5, k < right)
         axes.text(x + 20.9, height + .5, rf"$\rho$ = {right}/4", ha="center", va="center", fontsize=7.5)
 
-# %% ../nbs/17_figures.ipynb #800b28f9
+# %% ../nbs/17_figures.ipynb #af7e0663
 def picture_reward(axes: Axes, x: float, y: float) -> None:
     "Equation 2 as a curve, equation 1 as bars."
     left, low, wide, tall = x + 3.4, y + 7.6, 9., 7.6
@@ -1132,7 +1132,7 @@ def picture_evolve(axes: Axes, x: float, y: float) -> None:
     axes.text(x + 14.5, y + 15, "child", fontsize=7.2, ha="center"); axes.text(x + 23, y + 15, "lowest rated", fontsize=7.2, ha="center")
     axes.text(x + 14, y + 6.1, "mutation or crossover of LoRA weights", fontsize=7, ha="center", style="italic", color="#555555")
 
-# %% ../nbs/17_figures.ipynb #8939ece6
+# %% ../nbs/17_figures.ipynb #78f3df97
 PICTURES = (  # card by card, clockwise: left edge, lower edge, title, text, picture
     (2, 31, "Match", "TrueSkill ratings; near-even\npairs meet most often", picture_match),
     (36, 31, "Propose", "each teacher writes problems\nof three kinds", picture_propose),
