@@ -10,7 +10,7 @@ __all__ = ['PROBES', 'EXTRAS', 'CHECKS', 'COMMANDS', 'add_config_options', 'make
            'check_sandbox', 'check_isolation', 'check_extras', 'add_doctor', 'run_doctor', 'bench_sandbox', 'add_bench',
            'run_bench', 'Command', 'Parser', 'make_parser', 'unknown_option', 'nearest_command', 'main']
 
-# %% ../nbs/18_cli.ipynb #74c30ed0
+# %% ../nbs/18_cli.ipynb #076032a9
 import argparse
 import difflib
 import json
@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-# %% ../nbs/18_cli.ipynb #4d11d4cf
+# %% ../nbs/18_cli.ipynb #36b41963
 def add_config_options(
     parser: argparse.ArgumentParser,
     default: str | None = "demo",  # preset or file when --config is not given
@@ -52,7 +52,7 @@ def make_config(
     short = [f"{name}={value}" for name, value in (("seed", args.seed), ("run.steps", args.steps)) if value is not None]
     return apply_overrides(config, [*args.overrides, *short])
 
-# %% ../nbs/18_cli.ipynb #d5fa3df1
+# %% ../nbs/18_cli.ipynb #3671e11e
 def cores() -> int:
     "Processor cores that this process may use: affinity and container quota respected."
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -69,7 +69,7 @@ def set_threads(
     import torch
     torch.set_num_threads(threads or min(torch.get_num_threads(), cores()))
 
-# %% ../nbs/18_cli.ipynb #ecc6a0ad
+# %% ../nbs/18_cli.ipynb #51199bd2
 def run_training(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # the run folder
@@ -94,7 +94,7 @@ def steps_done(
     from populora.runs import read_log
     return max((record["step"] for record in read_log(folder/"metrics.jsonl")), default=0)
 
-# %% ../nbs/18_cli.ipynb #58547451
+# %% ../nbs/18_cli.ipynb #128b676a
 def add_train(parser: argparse.ArgumentParser) -> None:
     "Options of `populora train`."
     add_config_options(parser)
@@ -115,7 +115,7 @@ def run_train(args: argparse.Namespace) -> int:
     if status == 0: print(f"draw it with: populora figures {folder} --out {folder}/figures")
     return status
 
-# %% ../nbs/18_cli.ipynb #e69904e0
+# %% ../nbs/18_cli.ipynb #c7f43070
 def read_config(
     folder: Path,  # a run folder
 ):  # PopuloraConfig or AzrConfig
@@ -145,7 +145,7 @@ def run_resume(args: argparse.Namespace) -> int:
     set_threads(args.threads)
     return run_training(config, args.folder, resume=True)
 
-# %% ../nbs/18_cli.ipynb #082cca1f
+# %% ../nbs/18_cli.ipynb #4e60cfbb
 def load_runs(
     folders: Sequence[Path],
 ) -> list:  # Run objects of notebook 17
@@ -184,7 +184,7 @@ def run_summary(args: argparse.Namespace) -> int:
     print(json.dumps(table.rows, indent=1, ensure_ascii=False) if args.json else table.markdown)
     return 0
 
-# %% ../nbs/18_cli.ipynb #75f56bae
+# %% ../nbs/18_cli.ipynb #93816cf4
 def add_config(parser: argparse.ArgumentParser) -> None:
     "Options of `populora config`."
     parser.add_argument("name", nargs="?", metavar="NAME|FILE|RUN", help="a preset, a JSON file or a run folder (default: demo)")
@@ -203,7 +203,7 @@ def run_config(args: argparse.Namespace) -> int:
     print(json.dumps(to_dict(config), indent=2) if args.explain is None else describe(config, args.explain))
     return 0
 
-# %% ../nbs/18_cli.ipynb #f8051d6c
+# %% ../nbs/18_cli.ipynb #ee603c03
 def add_demo(parser: argparse.ArgumentParser) -> None:
     "Options of `populora demo`."
     add_config_options(parser)
@@ -226,7 +226,7 @@ def demo_plan(
         plan[args.out/name] = apply_overrides(matched_agent(population), [f"proposals.reward={reward}"])
     return plan
 
-# %% ../nbs/18_cli.ipynb #c64104e8
+# %% ../nbs/18_cli.ipynb #fad8c76e
 def demo_part(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # its run folder
@@ -261,7 +261,7 @@ def demo_command(args: argparse.Namespace) -> str:
     given = [f"{name} {value}" for name, value in words.items() if value is not None]
     return " ".join(["populora demo", *given, *(f"--set {override}" for override in args.overrides)])
 
-# %% ../nbs/18_cli.ipynb #6a47e487
+# %% ../nbs/18_cli.ipynb #12868dff
 class Finding(NamedTuple):
     "One line of the doctor."
     state: str  # "ok", "--" (optional, not there) or "!!" (broken)
@@ -287,7 +287,7 @@ def check_torch() -> list[Finding]:
     else: device = Finding("--", "device", "no CUDA device; the embedded base trains on the CPU")
     return [Finding("ok", "torch", f"{torch.__version__}, {threads}"), device]
 
-# %% ../nbs/18_cli.ipynb #e2e71142
+# %% ../nbs/18_cli.ipynb #016481d5
 def check_base() -> list[Finding]:
     "The embedded base: is it there, and does it answer?"
     try:
@@ -328,7 +328,7 @@ def check_sandbox() -> list[Finding]:
             found.append(Finding("ok" if contained else "!!", f"sandbox: {name}", detail))
     return found
 
-# %% ../nbs/18_cli.ipynb #b569c828
+# %% ../nbs/18_cli.ipynb #98accce6
 def check_isolation() -> list[Finding]:
     "Can a program write a file or reach the network?"
     import socket
@@ -356,7 +356,7 @@ def check_extras() -> list[Finding]:
     return [Finding("ok", name, f"there, for {use}") if find_spec(module) else Finding("--", name, f"not installed; for {use}: {install}")
             for module, (name, use, install) in EXTRAS.items()]
 
-# %% ../nbs/18_cli.ipynb #b2fd3b24
+# %% ../nbs/18_cli.ipynb #e2ebf749
 CHECKS = (check_python, check_torch, check_base, check_sandbox, check_isolation, check_extras)
 
 
@@ -375,7 +375,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     print("everything that training needs is there" if not broken else f"{broken} to repair, marked !!")
     return 1 if broken else 0
 
-# %% ../nbs/18_cli.ipynb #6eb35f3a
+# %% ../nbs/18_cli.ipynb #f7e27a98
 def bench_sandbox(
     programs: int,  # how many different programs to run
     workers: int | None,  # None: the sandbox's own choice
@@ -408,7 +408,7 @@ def run_bench(args: argparse.Namespace) -> int:
     for name, value in bench_sandbox(args.programs, args.workers).items(): print(f"{name:34} {value:10,.0f}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #a51a9858
+# %% ../nbs/18_cli.ipynb #c7bd9c6e
 class Command(NamedTuple):
     "One subcommand."
     summary: str  # one line for the list of commands
@@ -417,7 +417,7 @@ class Command(NamedTuple):
     add_options: Callable  # parser -> None
     run: Callable  # parsed arguments -> exit status
 
-# %% ../nbs/18_cli.ipynb #2779cc80
+# %% ../nbs/18_cli.ipynb #54199b4a
 COMMANDS = {
     "demo": Command(
         "train both systems on the embedded base, draw figures, print a table",
@@ -457,7 +457,7 @@ COMMANDS = {
         ("populora bench verifier", "populora bench verifier --workers 2 --programs 2000"), add_bench, run_bench),
 }
 
-# %% ../nbs/18_cli.ipynb #833e4ab2
+# %% ../nbs/18_cli.ipynb #82f51182
 class Parser(argparse.ArgumentParser):
     "An argument parser whose errors are one line and say where to look."
     def __init__(self, **settings): super().__init__(allow_abbrev=False, **settings)
@@ -503,7 +503,7 @@ def nearest_command(
     near = difflib.get_close_matches(name, COMMANDS, 1, .5)
     return f"populora: {name}: no such command; {f'did you mean {near[0]}?' if near else 'the commands are ' + ', '.join(COMMANDS)}"
 
-# %% ../nbs/18_cli.ipynb #f0536c57
+# %% ../nbs/18_cli.ipynb #9c8155aa
 def main(
     argv: Sequence[str] | None = None,  # the words after `populora`; None: those of this process
 ) -> int:  # exit status
