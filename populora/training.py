@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['HELLO', 'IDENTITY_PROGRAM', 'IDENTITY', 'STATEFUL', 'logger', 'TaskBuffer', 'draw', 'Prompt', 'write_prompt',
-           'byte_base', 'Attempt', 'Candidate', 'sampling', 'propose', 'verify', 'attempt', 'check_answers', 'score',
-           'Row', 'rows_of', 'by_member', 'experiences', 'Budget', 'mean', 'Anchor', 'accuracy', 'Session',
-           'build_session', 'role_record', 'member_records', 'problem_record', 'failures', 'warn_format',
-           'metrics_record', 'teacher_proposals', 'student_attempts', 'update', 'match_result', 'rate_matches',
-           'evolve', 'remember', 'measure_anchor', 'Stopwatch', 'populora_step', 'start_record', 'headline', 'run_loop',
-           'build_population', 'train', 'fresh_problems', 'practise', 'train_student']
+           'Attempt', 'Candidate', 'sampling', 'propose', 'verify', 'attempt', 'check_answers', 'score', 'Row',
+           'rows_of', 'by_member', 'experiences', 'Budget', 'mean', 'Anchor', 'accuracy', 'Session', 'build_session',
+           'role_record', 'member_records', 'problem_record', 'failures', 'warn_format', 'metrics_record',
+           'teacher_proposals', 'student_attempts', 'update', 'match_result', 'rate_matches', 'evolve', 'remember',
+           'measure_anchor', 'Stopwatch', 'populora_step', 'start_record', 'headline', 'run_loop', 'build_population',
+           'train', 'fresh_problems', 'practise', 'train_student']
 
 # %% ../nbs/13_training.ipynb #0b1d7609
 import json
@@ -116,20 +116,6 @@ def write_prompt(
         ids = base.template.ids(base.tokenizer, base.template.propose(kind, references, program, options.n_inputs))
         if len(ids) <= options.max_prompt: return Prompt(member, kind, index, tuple(ids), program)
     raise ValueError(f"proposals.max_prompt={options.max_prompt}: the shortest {kind} prompt has {len(ids)} tokens, set it to that or more")
-
-# %% ../nbs/13_training.ipynb #808fbd5c
-def byte_base() -> Base: # a random Qwen2 network that speaks bytes
-    "A base for tests of wiring: random weights, one token a byte, the compact template."
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
-    from populora.problems import TEMPLATES
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(models.BPE(vocab={"<eos>": 0, **{letter: i + 1 for i, letter in enumerate(letters)}}, merges=[]))
-    tokenizer.pre_tokenizer, tokenizer.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    torch.manual_seed(0)
-    model = Qwen2ForCausalLM(Qwen2Config(vocab_size=257, hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=4,
-                                         intermediate_size=128, tie_word_embeddings=True, max_position_embeddings=1024))
-    return Base("bytes", model.eval(), PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<eos>"), TEMPLATES["compact"])
 
 # %% ../nbs/13_training.ipynb #0ce59940
 @dataclass
@@ -406,7 +392,7 @@ def build_session(
     learner = Learner(population, lr=optimizer.lr, weight_decay=optimizer.weight_decay, betas=optimizer.betas,
                       max_grad_norm=optimizer.max_grad_norm, clip_low=optimizer.clip_low, clip_high=optimizer.clip_high,
                       dual_clip=optimizer.dual_clip, kl_coef=optimizer.kl_coef, temperature=config.solving.temperature,
-                      micro_tokens=optimizer.micro_tokens)
+                      micro_tokens=optimizer.micro_tokens or None)
     rollout = config.rollout
     make_engine = engine or (lambda population, tokenizer: choose_engine(rollout.engine, population, tokenizer, max_rows=rollout.max_rows))
     anchor = Anchor(base, config.proposals.kinds, config.anchor.per_cell, config.solving.max_prompt) if config.anchor.interval >= 0 else None
@@ -674,9 +660,9 @@ def populora_step(
     rows = rows_of(candidates)
     with watch("train"): updates = update(session, experiences(rows, session.config.rewards))
     with watch("rate"): matches = rate_matches(session, candidates, pairs, step)
+    with watch("anchor"): anchor = measure_anchor(session, step)
     with watch("evolve"): births = evolve(session, step)
     remember(session, candidates, step)
-    with watch("anchor"): anchor = measure_anchor(session, step)
     answered = [(c.solver, c.prompt.kind, a) for c in candidates for a in c.attempts]
     metrics = metrics_record(session, step, candidates, answered, rows, updates, anchor)
     problems = [problem_record(session, step, versions[c.prompt.member], c) for c in candidates]
