@@ -10,7 +10,7 @@ __all__ = ['PROBES', 'EXTRAS', 'CHECKS', 'COMMANDS', 'add_config_options', 'make
            'check_sandbox', 'check_isolation', 'check_extras', 'add_doctor', 'run_doctor', 'bench_sandbox', 'add_bench',
            'run_bench', 'Command', 'Parser', 'make_parser', 'unknown_option', 'nearest_command', 'main']
 
-# %% ../nbs/18_cli.ipynb #076032a9
+# %% ../nbs/18_cli.ipynb #c5e896ef
 import argparse
 import difflib
 import json
@@ -24,7 +24,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-# %% ../nbs/18_cli.ipynb #36b41963
+# %% ../nbs/18_cli.ipynb #3b902b91
 def add_config_options(
     parser: argparse.ArgumentParser,
     default: str | None = "demo",  # preset or file when --config is not given
@@ -52,7 +52,7 @@ def make_config(
     short = [f"{name}={value}" for name, value in (("seed", args.seed), ("run.steps", args.steps)) if value is not None]
     return apply_overrides(config, [*args.overrides, *short])
 
-# %% ../nbs/18_cli.ipynb #3671e11e
+# %% ../nbs/18_cli.ipynb #a8fa5102
 def cores() -> int:
     "Processor cores that this process may use: affinity and container quota respected."
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -66,10 +66,11 @@ def set_threads(
 ) -> None:
     "Settle how many threads torch computes with."
     if threads is not None and threads < 1: raise ValueError(f"--threads {threads}: must be >= 1")
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read once, when torch is loaded
     import torch
     torch.set_num_threads(threads or min(torch.get_num_threads(), cores()))
 
-# %% ../nbs/18_cli.ipynb #51199bd2
+# %% ../nbs/18_cli.ipynb #a9764d77
 def run_training(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # the run folder
@@ -94,7 +95,7 @@ def steps_done(
     from populora.runs import read_log
     return max((record["step"] for record in read_log(folder/"metrics.jsonl")), default=0)
 
-# %% ../nbs/18_cli.ipynb #128b676a
+# %% ../nbs/18_cli.ipynb #5e3ed6e1
 def add_train(parser: argparse.ArgumentParser) -> None:
     "Options of `populora train`."
     add_config_options(parser)
@@ -115,7 +116,7 @@ def run_train(args: argparse.Namespace) -> int:
     if status == 0: print(f"draw it with: populora figures {folder} --out {folder}/figures")
     return status
 
-# %% ../nbs/18_cli.ipynb #c7f43070
+# %% ../nbs/18_cli.ipynb #34d77c8e
 def read_config(
     folder: Path,  # a run folder
 ):  # PopuloraConfig or AzrConfig
@@ -145,7 +146,7 @@ def run_resume(args: argparse.Namespace) -> int:
     set_threads(args.threads)
     return run_training(config, args.folder, resume=True)
 
-# %% ../nbs/18_cli.ipynb #4e60cfbb
+# %% ../nbs/18_cli.ipynb #34203900
 def load_runs(
     folders: Sequence[Path],
 ) -> list:  # Run objects of notebook 17
@@ -184,7 +185,7 @@ def run_summary(args: argparse.Namespace) -> int:
     print(json.dumps(table.rows, indent=1, ensure_ascii=False) if args.json else table.markdown)
     return 0
 
-# %% ../nbs/18_cli.ipynb #93816cf4
+# %% ../nbs/18_cli.ipynb #bb015cbc
 def add_config(parser: argparse.ArgumentParser) -> None:
     "Options of `populora config`."
     parser.add_argument("name", nargs="?", metavar="NAME|FILE|RUN", help="a preset, a JSON file or a run folder (default: demo)")
@@ -203,7 +204,7 @@ def run_config(args: argparse.Namespace) -> int:
     print(json.dumps(to_dict(config), indent=2) if args.explain is None else describe(config, args.explain))
     return 0
 
-# %% ../nbs/18_cli.ipynb #ee603c03
+# %% ../nbs/18_cli.ipynb #f01606ab
 def add_demo(parser: argparse.ArgumentParser) -> None:
     "Options of `populora demo`."
     add_config_options(parser)
@@ -226,7 +227,7 @@ def demo_plan(
         plan[args.out/name] = apply_overrides(matched_agent(population), [f"proposals.reward={reward}"])
     return plan
 
-# %% ../nbs/18_cli.ipynb #fad8c76e
+# %% ../nbs/18_cli.ipynb #f763ae9d
 def demo_part(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # its run folder
@@ -261,7 +262,7 @@ def demo_command(args: argparse.Namespace) -> str:
     given = [f"{name} {value}" for name, value in words.items() if value is not None]
     return " ".join(["populora demo", *given, *(f"--set {override}" for override in args.overrides)])
 
-# %% ../nbs/18_cli.ipynb #12868dff
+# %% ../nbs/18_cli.ipynb #4ff84368
 class Finding(NamedTuple):
     "One line of the doctor."
     state: str  # "ok", "--" (optional, not there) or "!!" (broken)
@@ -281,13 +282,13 @@ def check_torch() -> list[Finding]:
     "torch, its threads, and accelerators."
     try: import torch
     except ImportError as error: return [Finding("!!", "torch", f"{error}; pip install torch")]
-    threads = f"{torch.get_num_threads()} threads, {cores()} cores to use, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', 'unset')}"
+    threads = f"{torch.get_num_threads()} threads, {cores()} cores to use, OMP_NUM_THREADS {os.environ.get('OMP_NUM_THREADS', 'unset')}"
     found = [f"cuda:{i} {torch.cuda.get_device_name(i)}" for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     if found: device = Finding("ok", "device", f"{', '.join(found)} (--set base.device=cuda)")
     else: device = Finding("--", "device", "no CUDA device; the embedded base trains on the CPU")
     return [Finding("ok", "torch", f"{torch.__version__}, {threads}"), device]
 
-# %% ../nbs/18_cli.ipynb #016481d5
+# %% ../nbs/18_cli.ipynb #d2067e3f
 def check_base() -> list[Finding]:
     "The embedded base: is it there, and does it answer?"
     try:
@@ -328,7 +329,7 @@ def check_sandbox() -> list[Finding]:
             found.append(Finding("ok" if contained else "!!", f"sandbox: {name}", detail))
     return found
 
-# %% ../nbs/18_cli.ipynb #98accce6
+# %% ../nbs/18_cli.ipynb #615c1123
 def check_isolation() -> list[Finding]:
     "Can a program write a file or reach the network?"
     import socket
@@ -356,7 +357,7 @@ def check_extras() -> list[Finding]:
     return [Finding("ok", name, f"there, for {use}") if find_spec(module) else Finding("--", name, f"not installed; for {use}: {install}")
             for module, (name, use, install) in EXTRAS.items()]
 
-# %% ../nbs/18_cli.ipynb #e2ebf749
+# %% ../nbs/18_cli.ipynb #83c7c279
 CHECKS = (check_python, check_torch, check_base, check_sandbox, check_isolation, check_extras)
 
 
@@ -375,7 +376,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     print("everything that training needs is there" if not broken else f"{broken} to repair, marked !!")
     return 1 if broken else 0
 
-# %% ../nbs/18_cli.ipynb #f7e27a98
+# %% ../nbs/18_cli.ipynb #c3d38bab
 def bench_sandbox(
     programs: int,  # how many different programs to run
     workers: int | None,  # None: the sandbox's own choice
@@ -408,7 +409,7 @@ def run_bench(args: argparse.Namespace) -> int:
     for name, value in bench_sandbox(args.programs, args.workers).items(): print(f"{name:34} {value:10,.0f}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #c7bd9c6e
+# %% ../nbs/18_cli.ipynb #2a05ba32
 class Command(NamedTuple):
     "One subcommand."
     summary: str  # one line for the list of commands
@@ -417,7 +418,7 @@ class Command(NamedTuple):
     add_options: Callable  # parser -> None
     run: Callable  # parsed arguments -> exit status
 
-# %% ../nbs/18_cli.ipynb #54199b4a
+# %% ../nbs/18_cli.ipynb #73f6a7a9
 COMMANDS = {
     "demo": Command(
         "train both systems on the embedded base, draw figures, print a table",
@@ -457,7 +458,7 @@ COMMANDS = {
         ("populora bench verifier", "populora bench verifier --workers 2 --programs 2000"), add_bench, run_bench),
 }
 
-# %% ../nbs/18_cli.ipynb #82f51182
+# %% ../nbs/18_cli.ipynb #8c39b84b
 class Parser(argparse.ArgumentParser):
     "An argument parser whose errors are one line and say where to look."
     def __init__(self, **settings): super().__init__(allow_abbrev=False, **settings)
@@ -503,7 +504,7 @@ def nearest_command(
     near = difflib.get_close_matches(name, COMMANDS, 1, .5)
     return f"populora: {name}: no such command; {f'did you mean {near[0]}?' if near else 'the commands are ' + ', '.join(COMMANDS)}"
 
-# %% ../nbs/18_cli.ipynb #9c8155aa
+# %% ../nbs/18_cli.ipynb #5372bd96
 def main(
     argv: Sequence[str] | None = None,  # the words after `populora`; None: those of this process
 ) -> int:  # exit status
