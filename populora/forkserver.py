@@ -8,7 +8,7 @@ __all__ = ['CHILD_STATUSES', 'MAX_REPORT', 'MAX_DETAIL', 'LITERAL_NAMES', 'VALUE
            'read_literals', 'call_expression', 'describe', 'answer_call', 'answer_calls', 'enclose_child', 'run_child',
            'cpu_seconds', 'split_frames', 'watch', 'end_child', 'read_file', 'sweep', 'judge', 'run_calls', 'run_job',
            'remove_tree', 'clean_folder', 'shift_clocks', 'scatter_heap', 'keep_to_folder', 'load_module', 'prepare',
-           'settle', 'burn_number', 'serve']
+           'settle', 'burn_number', 'serve', 'failing_fork']
 
 # %% ../nbs/01b_forkserver.ipynb #7c7ec913
 import ast
@@ -103,7 +103,7 @@ VALUE_STATUS = {"unsupported_type": "unsupported_type", "cyclic": "unsupported_t
 def describe(error: BaseException) -> str: # "ValueError: bad"
     "Name an exception without trusting its own text."
     try: return f"{type(error).__name__}: {str(error)[:MAX_DETAIL]}"
-    except BaseException: return str(type.__name__.__get__(type(error)))[:MAX_DETAIL]
+    except BaseException: return "an exception that cannot be described"
 
 def answer_call(code, arguments, literal, problems): # a packed report
     "Load the program, make one call and write its value; with no arguments, only load it."
@@ -117,7 +117,9 @@ def answer_call(code, arguments, literal, problems): # a packed report
         return pack_report("ok", problems.canonical(result))
     except problems.UnsupportedValue as error: return pack_report(VALUE_STATUS[error.reason], "", str(error))
     except MemoryError: return pack_report("memory", "", "MemoryError")
-    except BaseException as error: return pack_report("error", "", describe(error))
+    except BaseException as error:
+        sys.settrace(None)  # the program's own tracing must not disturb what follows
+        return pack_report("error", "", describe(error))
 
 def answer_calls(job, calls, cached, problems, send) -> None:
     "Compile once and answer some calls of a job, each in a namespace of its own."
@@ -165,15 +167,19 @@ def split_frames(data: bytes) -> tuple[list[bytes], bytes]: # whole frames, the 
 
 def watch(pid: int, reader: int, timeout: float, expected: int) -> tuple[list[bytes], str]: # frames read, why reading stopped
     "Read a child's reports until all have come, it closes its pipe, says too much, or one call runs out of time."
-    poller, data, frames, wall, base, reports = select.poll(), b"", [], 0.0, 0.0, 0
+    poller, data, frames, reports = select.poll(), b"", [], 0
+    wall = idle = base = last = 0.0  # wall time of this call, without progress, CPU clock at its start and at the last look
     poller.register(reader, select.POLLIN)
     while True:
-        used = cpu_seconds(pid) - base if wall else 0.0
+        now = cpu_seconds(pid) if wall else base
+        used, idle, last = now - base, 0.0 if now != last else idle, now
         if used >= timeout: return frames, "timeout"
-        if wall >= timeout and (used < wall / 20 or wall >= 10 * timeout + 1): return frames, "stalled"
+        if idle >= timeout: return frames, "blocked"
+        if wall >= 3 * timeout and used < wall / 20 or wall >= 10 * timeout + 1: return frames, "stalled"
         before, tick = time.monotonic(), min(max(timeout - used, 0.002), 0.1)
         ready = poller.poll(tick * 1000)
-        wall += min(time.monotonic() - before, 2 * tick) + 1e-9  # time that a suspended machine lost does not count
+        waited = min(time.monotonic() - before, 2 * tick) + 1e-9  # time that a suspended machine lost does not count
+        wall, idle = wall + waited, idle + waited
         if not ready: continue
         chunk = os.read(reader, 1 << 16)
         if not chunk: return frames, "closed"
@@ -182,7 +188,7 @@ def watch(pid: int, reader: int, timeout: float, expected: int) -> tuple[list[by
         reports += sum(not frame.startswith(b"C") for frame in new)
         if reports >= expected: return frames, "done"
         if len(data) > MAX_REPORT or len(frames) > expected + 1: return frames, "output_too_large"
-        if new: base, wall = cpu_seconds(pid), 0.0  # the next call's time begins
+        if new: base, wall, idle = cpu_seconds(pid), 0.0, 0.0  # the next call's time begins
 
 # %% ../nbs/01b_forkserver.ipynb #b5a8b24d
 def end_child(pid: int, patience: float): # (exit status, resource usage, whether it had to be killed)
@@ -222,7 +228,7 @@ def judge(why, status, usage, killed, timeout): # (status, value, detail)
     if why == "output_too_large": return why, None, f"the report has more than {MAX_REPORT} bytes"
     if why == "timeout" or usage.ru_utime + usage.ru_stime >= timeout: return "timeout", None, f"more than {timeout:g} s of CPU time"
     if why == "stalled" and usage.ru_nivcsw > usage.ru_nvcsw: return "infrastructure", None, "starved of CPU time"
-    if why == "stalled": return "timeout", None, "sleeping or blocked"
+    if why in ("stalled", "blocked"): return "timeout", None, "sleeping or blocked"
     if killed: return "crashed", None, "closed its pipe without a report"
     if os.WIFEXITED(status): return "crashed", None, f"exit status {os.WEXITSTATUS(status)} without a report"
     if os.WTERMSIG(status) == signal.SIGKILL: return "infrastructure", None, "killed from outside"
@@ -294,8 +300,10 @@ def shift_clocks(offset: float) -> None:
     time.asctime = lambda at=None: clock(time.localtime() if at is None else at)
 
 def scatter_heap(generator) -> list: # keep it, or the holes close
-    "Fill memory with small blocks and free half of them in random order."
-    blocks = [bytes(size) for size in range(1, 480, 16) for _ in range(60)]
+    "Fill memory with small blocks, sizes in random order, and free half of them in random order."
+    sizes = list(range(1, 480, 16))
+    generator.shuffle(sizes)
+    blocks = [bytes(size) for size in sizes for _ in range(60 + 16384 // (size + 32))]  # enough for a new pool of each size
     generator.shuffle(blocks)
     return blocks[::2]
 
@@ -374,8 +382,20 @@ def serve(settings: dict) -> None:
     except BaseException as error: return write_frame(results, json.dumps({"failed": describe(error)}).encode())
     write_frame(results, json.dumps({"missing": world.walls.missing}).encode())
     while (batch := read_frame(jobs)) is not None:
-        for job in json.loads(batch):
-            for result in run_job(job, world): write_frame(results, json.dumps(result).encode())
+        batch = json.loads(batch)
+        if isinstance(batch, dict): world.fork = failing_fork(batch["break_forks"])
+        else:
+            for job in batch:
+                for result in run_job(job, world): write_frame(results, json.dumps(result).encode())
+
+def failing_fork(count: int):
+    "A fork that fails the next `count` times, for tests."
+    left = [count]
+    def fork():
+        left[0] -= 1
+        if left[0] >= 0: raise BlockingIOError("no more processes (a test)")
+        return os.fork()
+    return fork
 
 # %% ../nbs/01b_forkserver.ipynb #4fd8dc86
 if __name__ == "__main__" and len(sys.argv) == 2 and sys.argv[1].startswith("{"): serve(json.loads(sys.argv[1]))

@@ -52,7 +52,7 @@ def limit_run(
 ) -> None:
     "The limits of one run."
     set_limit(resource.RLIMIT_AS, memory)
-    set_limit(resource.RLIMIT_CPU, int(timeout) + 1)
+    set_limit(resource.RLIMIT_CPU, 2 * int(timeout) + 1)
     if USER: set_limit(resource.RLIMIT_NPROC, 0)  # the kernel does not enforce it for root
 
 # %% ../nbs/01a_walls.ipynb #2094d147
