@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['NUMBERS', 'TEXT', 'CONTAINERS', 'BASIC', 'RICH_SINGLES', 'RICH_CONTAINERS', 'RICH', 'RESULTS', 'UPDATES', 'ASSIGN',
            'CHANGE', 'BRANCHES', 'HELPERS', 'LOOPS', 'NESTED', 'RECURSIONS', 'STATEMENTS', 'NAMES', 'INNER', 'NEW',
-           'LETTERS', 'KEYS', 'LITERALS', 'DEPTH', 'SETTINGS', 'LEVELS', 'TYPES', 'RETURNS', 'MAX_STEPS', 'MAX_INT',
-           'MAX_LENGTH', 'MAX_OUTPUT', 'ONE_STEP', 'TWO_STEPS', 'MORE_STEPS', 'PROCEDURES', 'PEOPLE', 'SKINS',
-           'WORD_SETTINGS', 'ANCHOR_SEED', 'ANCHOR_SIZE', 'Hole', 'Template', 'template', 'blocks', 'Rejected', 'pick',
-           'options', 'Draft', 'expression', 'fill', 'Level', 'check_level', 'write_program', 'guarded', 'Overrun',
-           'load_guarded', 'random_value', 'GeneratedProgram', 'generate', 'generate_problem', 'program_shape',
-           'Procedure', 'WordProblem', 'procedures', 'generate_word_problem', 'parse_word_problem', 'AnchorItem',
-           'anchor_set', 'word_anchor_set', 'held_out_keys', 'is_held_out', 'anchor_hash']
+           'LETTERS', 'KEYS', 'LITERALS', 'DEPTH', 'SETTINGS', 'LEVELS', 'TYPES', 'RETURNS', 'MAX_WORDS', 'MAX_STEPS',
+           'MAX_INT', 'MAX_LENGTH', 'MAX_OUTPUT', 'ONE_STEP', 'TWO_STEPS', 'MORE_STEPS', 'PROCEDURES', 'PEOPLE',
+           'SKINS', 'WORD_SETTINGS', 'ANCHOR_SEED', 'ANCHOR_SIZE', 'Hole', 'Template', 'template', 'blocks', 'Rejected',
+           'pick', 'options', 'Draft', 'expression', 'fill', 'Level', 'check_level', 'write_program', 'guarded',
+           'Overrun', 'load_guarded', 'random_value', 'GeneratedProgram', 'generate', 'generate_problem',
+           'program_shape', 'Procedure', 'WordProblem', 'procedures', 'generate_word_problem', 'parse_word_problem',
+           'AnchorItem', 'anchor_set', 'word_anchor_set', 'held_out_keys', 'is_held_out', 'anchor_hash']
 
 # %% ../nbs/04_generator.ipynb #3296d77e
 import ast
@@ -572,7 +572,10 @@ def expression(
 def _hole(draft, hole, before, depth, needed): # text
     "Text for a hole that stands after the text `before`."
     kind = hole.kind
-    if kind in LITERALS: return pick(draft.rng, LITERALS[kind])
+    if kind in LITERALS:
+        literal = pick(draft.rng, LITERALS[kind])
+        draft.hints.append(f" {literal}")
+        return literal
     if kind == "update":
         found = options(draft.tier, kind, frozenset(draft.scope.values()), depth, needed)
         if not found: raise Rejected
@@ -633,11 +636,11 @@ class Level:
 
 DEPTH = 2 # expressions nest this deep
 SETTINGS = {
-    1: Level((2, 2), 0, .25, (1, 2, 2), ()),
-    2: Level((3, 4), 0, .5, (1, 2, 2), ("assign", "assign", "update", "branch")),
-    3: Level((4, 5), 1, .65, (1, 2, 2), ("assign", "update", "branch", "loop", "loop", "recursion")),
-    4: Level((5, 7), 1, .65, (1, 2, 2), ("assign", "assign", "update", "branch", "loop", "loop", "nest", "helper")),
-    5: Level((7, 9), 1, .65, (1, 2, 2, 3), ("assign", "assign", "update", "branch", "loop", "nest", "nest", "helper")),
+    1: Level((2, 2), 0, .75, (1, 2, 2), ()),
+    2: Level((3, 4), 0, .85, (1, 2, 2), ("assign", "assign", "update", "branch")),
+    3: Level((4, 5), 1, .9, (1, 2, 2), ("assign", "update", "branch", "loop", "loop", "recursion")),
+    4: Level((5, 7), 1, .9, (1, 2, 2), ("assign", "assign", "update", "branch", "loop", "loop", "nest", "helper")),
+    5: Level((7, 9), 1, .9, (1, 2, 2, 3), ("assign", "assign", "update", "branch", "loop", "nest", "nest", "helper")),
 }
 LEVELS = tuple(SETTINGS)
 TYPES = { # types of parameters, by tier
@@ -693,16 +696,17 @@ def _last_line(draft): # text of the line
 # %% ../nbs/04_generator.ipynb #0d49eb11
 _WORDS = {"ints": "list", "strs": "words"}
 
-def _message(types, draft): # at most ten words
-    "The types of parameters and result, then what the program does."
-    head = ", ".join(_WORDS.get(t, t) for t in types)
-    result = "" if draft.result == "recursion" else " -> " + _WORDS.get(draft.result, draft.result)
-    words, hints = len(head.split()) + len(result.split()), []
-    for hint in dict.fromkeys(draft.hints):
-        words += len(hint.split())
-        if words > 10: break
-        hints.append(hint)
-    return f"{head}{result}: {', '.join(hints)}"
+MAX_WORDS = 24 # of a message
+
+def _message(types, draft): # at most `MAX_WORDS` words
+    "The types of parameters and result, then what the program does and the constants it does it with."
+    text = ", ".join(_WORDS.get(t, t) for t in types)
+    if draft.result != "recursion": text += " -> " + _WORDS.get(draft.result, draft.result)
+    mark = ": "
+    for hint in draft.hints:
+        if len(f"{text} {hint}".split()) > MAX_WORDS: break
+        text, mark = (text + hint, mark) if hint.startswith(" ") and mark == ", " else (text + mark + hint.strip(), ", ")
+    return text
 
 def _indent(text): return "    " + text.replace("\n", "\n    ")
 
@@ -829,7 +833,7 @@ class GeneratedProgram:
     inputs: tuple[str, ...] # sources of argument lists, all different
     outputs: tuple[str, ...] # canonical literals
     level: int # 1..5
-    message: str # what the function does, in at most ten words
+    message: str # what the function does, in at most `MAX_WORDS` words
 
 def generate(
     rng: np.random.Generator, # the only source of chance
