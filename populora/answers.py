@@ -68,7 +68,8 @@ def read_number(text: str) -> Fraction | None:
 _REWRITES = tuple((re.compile(pattern), by) for pattern, by in (
     (r"\\[dtc]frac", r"\\frac"), (r"\\(?:left|right|displaystyle|bigl|bigr)(?![a-z])", ""), (r"\\[,!;:> ]|~|\\quad|\\qquad", " "),
     (r"\{,\}", ","), (r"\\(?:text|mathrm|textbf|mathbf|mbox|operatorname)\s*\{([^{}]*)\}", r"\1"), (r"\^\s*\{?\\circ\}?|°", ""), (r"\\?\$", ""),
-    (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"), (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"), (r"(\\frac\{[^{}]*\})\s*(\d)", r"\1{\2}"), (r"\\sqrt\s*(\d)", r"\\sqrt{\1}"),
+    (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"), (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
+    (r"(\\frac\{[^{}]*\})\s*(\d)", r"\1{\2}"), (r"\\sqrt\s*(\d)", r"\\sqrt{\1}"),
     (r"−|–", "-"), (r"\\%", "%"), (r"\\(?:cdot|times)(?![a-z])", "*"),
     (r"^\s*[a-zA-Z](?:\([a-zA-Z]\))?\s*=", ""), (r"(?<=\d)\s+(?=\d+/\d)", "@")))
 

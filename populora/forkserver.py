@@ -7,8 +7,8 @@ __all__ = ['CHILD_STATUSES', 'MAX_REPORT', 'MAX_DETAIL', 'LITERAL_NAMES', 'VALUE
            'write_frame', 'read_frame', 'pack_report', 'unpack_report', 'compile_program', 'load_program',
            'read_literals', 'call_expression', 'describe', 'answer_call', 'answer_calls', 'enclose_child', 'run_child',
            'cpu_seconds', 'split_frames', 'watch', 'end_child', 'read_file', 'sweep', 'judge', 'run_calls', 'run_job',
-           'remove_tree', 'clean_folder', 'shift_clocks', 'scatter_heap', 'keep_to_folder', 'load_module', 'prepare',
-           'settle', 'burn_number', 'serve', 'failing_fork']
+           'remove_tree', 'clean_folder', 'shift_clocks', 'scatter_heap', 'keep_to_folder', 'load_module', 'preload',
+           'prepare', 'settle', 'burn_number', 'serve', 'failing_fork']
 
 # %% ../nbs/01b_forkserver.ipynb #7c7ec913
 import ast
@@ -223,10 +223,10 @@ def sweep() -> None:
             if not os.waitpid(-1, 0 if left else os.WNOHANG)[0]: return
         except ChildProcessError: return
 
-def judge(why, status, usage, killed, timeout): # (status, value, detail)
+def judge(why, status, usage, killed, timeout, calls=1): # (status, value, detail)
     "The status of a call that a child did not report on."
     if why == "output_too_large": return why, None, f"the report has more than {MAX_REPORT} bytes"
-    if why == "timeout" or usage.ru_utime + usage.ru_stime >= timeout: return "timeout", None, f"more than {timeout:g} s of CPU time"
+    if why == "timeout" or usage.ru_utime + usage.ru_stime >= timeout * calls: return "timeout", None, f"more than {timeout:g} s of CPU time"
     if why == "stalled" and usage.ru_nivcsw > usage.ru_nvcsw: return "infrastructure", None, "starved of CPU time"
     if why in ("stalled", "blocked"): return "timeout", None, "sleeping or blocked"
     if killed: return "crashed", None, "closed its pipe without a report"
@@ -247,20 +247,22 @@ def run_calls(job, calls, cached, world): # (results so far as [status, value, d
     status, usage, killed = end_child(pid, 0.2 if why == "closed" else 0)
     if world.walls.filter is None: sweep()  # it could have forked
     os.close(reader)
-    clean_folder(world)
+    try: clean_folder(world)
+    except (OSError, RecursionError): world.spoiled = True
     if frames and frames[0][:1] == b"C" and not cached: cached = frames.pop(0)[1:]
     seconds = (usage.ru_utime + usage.ru_stime) / max(len(frames), 1)
     results = [[*(unpack_report(f[1:]) if f[:1] == b"R" else ("crashed", None, "the report is garbled")), seconds] for f in frames[:len(calls)]]
-    return results, [*judge(why, status, usage, killed, job["timeout"] * len(calls)), seconds], cached
+    return results, [*judge(why, status, usage, killed, job["timeout"], len(calls)), seconds], cached
 
 def run_job(job, world): # yields one result a call
     "Run the calls of a job in order, together or apart."
     cached, todo, together = None, job["calls"] or [[None, True]], job["shared"]
     while todo:
         results, fate, cached = run_calls(job, todo if together else todo[:1], cached, world)
-        while together and results and results[-1][0] in ("memory", "crashed"): results.pop()  # perhaps another call's doing: alone, it counts
-        failed = bool(results) and results[-1][0] != "ok"
-        if not results and (not together or fate[0] == "timeout"): results, failed = [fate], True
+        doubtful = [i for i, result in enumerate(results) if together and result[0] in ("memory", "crashed")]  # perhaps another call's doing
+        if doubtful: results = results[:doubtful[0]]  # that one is made again, alone
+        elif not results and (not together or fate[0] == "timeout"): results = [fate]
+        failed = any(result[0] != "ok" for result in results)
         together = job["shared"] and bool(results)
         yield from results
         todo = todo[len(results):]
@@ -282,7 +284,7 @@ def clean_folder(world) -> None:
     try:
         if os.stat(world.folder).st_mtime_ns == world.cleaned: return
         remove_tree(world.folder)
-    except OSError: os.makedirs(world.folder, exist_ok=True)
+    except FileNotFoundError: os.makedirs(world.folder)
     os.chdir(world.folder)
     world.cleaned = os.stat(world.folder).st_mtime_ns
 
@@ -293,19 +295,23 @@ def shift_clocks(offset: float) -> None:
         seconds, nanoseconds = getattr(time, name), getattr(time, name + "_ns")
         setattr(time, name, lambda read=seconds: read() + offset)
         setattr(time, name + "_ns", lambda read=nanoseconds: read() + int(offset * 1e9))
-    for name in ("localtime", "gmtime", "ctime"):
-        setattr(time, name, lambda at=None, convert=getattr(time, name): convert(time.time() if at is None else at))
-    text, clock = time.strftime, time.asctime
+    local, universal, text, words = time.localtime, time.gmtime, time.strftime, time.asctime
+    time.localtime = lambda at=None: local(time.time() if at is None else at)
+    time.gmtime = lambda at=None: universal(time.time() if at is None else at)
     time.strftime = lambda form, at=None: text(form, time.localtime() if at is None else at)
-    time.asctime = lambda at=None: clock(time.localtime() if at is None else at)
+    time.asctime = lambda at=None: words(time.localtime() if at is None else at)
+    time.ctime = lambda at=None: words(time.localtime(at))
 
 def scatter_heap(generator) -> list: # keep it, or the holes close
     "Fill memory with small blocks, sizes in random order, and free half of them in random order."
     sizes = list(range(1, 480, 16))
     generator.shuffle(sizes)
     blocks = [bytes(size) for size in sizes for _ in range(60 + 16384 // (size + 32))]  # enough for a new pool of each size
+    kept = [make() for _ in range(200) for make in (list, dict, set, object, lambda: [0], lambda: (generator.random(),), generator.random)]
     generator.shuffle(blocks)
-    return blocks[::2]
+    generator.shuffle(kept)
+    del kept[::2]  # the interpreter keeps these for reuse, in this order
+    return blocks[::2] + kept
 
 # %% ../nbs/01b_forkserver.ipynb #5e9f85db
 def keep_to_folder(folder: str) -> None:
@@ -322,8 +328,8 @@ def keep_to_folder(folder: str) -> None:
 # %% ../nbs/01b_forkserver.ipynb #bce255e6
 PRELOAD = ("collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "heapq", "itertools",
            "json", "math", "operator", "re", "statistics", "string", "typing")
-MORE = ("array", "bisect", "calendar", "cmath", "hashlib", "textwrap", "numbers", "abc", "asyncio", "contextlib", "secrets", "struct", "uuid", "queue",
-        "threading", "types", "unicodedata", "zlib", "base64", "pprint", "graphlib", "ipaddress", "difflib", "html", "inspect", "ast", "io", "time")  # where no file can be opened later
+MORE = ("abc", "array", "asyncio", "base64", "bisect", "calendar", "cmath", "contextlib", "difflib", "graphlib", "hashlib", "html", "inspect",
+        "numbers", "pprint", "queue", "secrets", "textwrap", "threading", "unicodedata", "uuid", "zlib")  # also, where no file can be opened later
 
 def load_module(name: str, path: str) -> types.ModuleType:
     "Import one file as a module, without a package."
@@ -332,23 +338,28 @@ def load_module(name: str, path: str) -> types.ModuleType:
     spec.loader.exec_module(module)
     return module
 
+# %% ../nbs/01b_forkserver.ipynb #6f1e891b
+def preload(names: list[str]) -> None:
+    "Import modules, but not what they want done after each fork: it costs time, and the random state is set anyway."
+    os.register_at_fork, keep = lambda **hooks: None, os.register_at_fork
+    for name in names: importlib.import_module(name)
+    os.register_at_fork = keep
+
 def prepare(settings: dict) -> types.SimpleNamespace: # what children inherit
     "Import, lay out and enclose everything that forks will share."
     warnings.simplefilter("ignore")
     module = load_module("populora_walls", settings["walls"])
-    walls = module.Walls(settings["layers"], settings["folder"], settings["paths"])
-    world = types.SimpleNamespace(seed=settings["seed"], fork=os.fork, module=module, walls=walls, cleaned=None)
+    places = {name: f"{settings[name]}-{os.getpid()}" for name in ("base", "folder")}  # new ones for each server
+    for place in places.values(): os.makedirs(place)
+    walls = module.Walls(settings["layers"], places["folder"], settings["paths"])
+    world = types.SimpleNamespace(seed=settings["seed"], fork=os.fork, module=module, walls=walls, cleaned=None, spoiled=False)
     sys.path += settings["paths"]
     if not settings["preload"]: sys.modules["_datetime"] = None  # numpy needs the compiled one
-    closed = not {"landlock", "namespaces"} & set(settings["layers"])
-    os.register_at_fork, keep = lambda **hooks: None, os.register_at_fork  # what modules do after a fork costs time; the seed is set anyway
-    for name in ("random", *PRELOAD, *(MORE if closed else ()), *settings["preload"]): importlib.import_module(name)
-    world.problems = load_module("populora_problems", settings["problems"])
-    os.register_at_fork, world.random = keep, sys.modules["random"]
-    os.makedirs(settings["base"], exist_ok=True)
-    os.makedirs(settings["folder"], exist_ok=True)
-    module.isolate_server(walls, settings["base"], f"/work-{settings['seed']}")
+    preload(["random", *PRELOAD, *settings["preload"]])
+    world.problems, world.random = load_module("populora_problems", settings["problems"]), sys.modules["random"]
+    module.isolate_server(walls, places["base"], f"/work-{settings['seed']}")
     module.close_server(walls)
+    if not (walls.has("landlock") or walls.has("namespaces")): preload(MORE)
     world.folder = walls.folder
     settle(world)
     return world
@@ -373,6 +384,7 @@ def burn_number() -> None:
     if pid == 0: os._exit(0)
     os.waitpid(pid, 0)
 
+# %% ../nbs/01b_forkserver.ipynb #9ce55d2c
 def serve(settings: dict) -> None:
     "Answer batches of jobs from standard input until it ends."
     jobs, results = os.dup(0), os.dup(1)
@@ -387,6 +399,7 @@ def serve(settings: dict) -> None:
         else:
             for job in batch:
                 for result in run_job(job, world): write_frame(results, json.dumps(result).encode())
+                if world.spoiled: return
 
 def failing_fork(count: int):
     "A fork that fails the next `count` times, for tests."

@@ -95,7 +95,7 @@ def _write_float(value): # text of a float that reads back as the same float
     return repr(value) if math.isfinite(value) else f"float('{value}')"
 
 _ATOMS = {
-    type(None): repr, bool: repr, str: repr, bytes: repr, int: _write_int, float: _write_float,
+    type(None): repr, type(...): repr, bool: repr, str: repr, bytes: repr, int: _write_int, float: _write_float,
     complex: lambda v: f"complex({_write_float(v.real)}, {_write_float(v.imag)})",
     Decimal: lambda v: f"Decimal('{v}')",
     Fraction: lambda v: f"Fraction({_write_int(v.numerator)}, {_write_int(v.denominator)})",
@@ -216,9 +216,9 @@ def _read_dict(node):
     if None in node.keys: _refuse(node)  # {**x}
     return {_read(k): _read(v) for k, v in zip(node.keys, node.values)}
 
-_CONSTANTS = {"nan": math.nan, "inf": math.inf}
+_CONSTANTS = {"nan": math.nan, "inf": math.inf, "Ellipsis": ...}
 _READERS = {
-    ast.Constant: lambda n: _refuse(n) if n.value is ... else n.value,
+    ast.Constant: lambda n: n.value,
     ast.List: lambda n: [_read(e) for e in n.elts], ast.Tuple: lambda n: tuple(_read(e) for e in n.elts),
     ast.Set: lambda n: {_read(e) for e in n.elts}, ast.Dict: _read_dict, ast.Call: _read_call,
     ast.UnaryOp: _read_signed, ast.BinOp: _read_complex,

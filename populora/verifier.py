@@ -7,9 +7,9 @@ __all__ = ['STATUSES', 'PLAIN_MODULES', 'NOT_PLAIN', 'AZR_BANNED', 'TRIVIAL', 'P
            'server_settings', 'server_environment', 'ServerDied', 'read_reply', 'Server', 'is_plain', 'plain_node',
            'plain_name', 'imported_names', 'dotted', 'banned_use', 'is_literal', 'make_job', 'as_outcome', 'agree',
            'IsolationError', 'layer_names', 'default_workers', 'close_servers', 'insist', 'Pools', 'lost', 'Dispatcher',
-           'Workplace', 'Runner', 'read_proposal', 'verdict', 'read_answer', 'to_run', 'same_value', 'compare',
-           'Sandbox', 'break_forks', 'bench_new_process', 'bench_pool', 'bench_level', 'bench_verifier',
-           'bench_latency']
+           'Workplace', 'Runner', 'literal_arguments', 'read_proposal', 'verdict', 'read_answer', 'to_run',
+           'same_value', 'compare', 'Sandbox', 'break_forks', 'bench_new_process', 'bench_pool', 'bench_level',
+           'bench_verifier', 'bench_latency']
 
 # %% ../nbs/02_verifier.ipynb #0bd8904b
 import ast
@@ -104,7 +104,8 @@ class Server:
         self.stop()
         command = [sys.executable, "-P", "-s", "-S", find_spec("populora.forkserver").origin, json.dumps(self.settings)]
         self.process = subprocess.Popen(command, bufsize=0, env=server_environment(self.settings["seed"]), cwd="/",
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        start_new_session=True)  # Ctrl-C in a terminal is for this process alone
         self.hello = None
 
     def greet(self) -> dict: # which layers are missing, and why
@@ -121,7 +122,7 @@ class Server:
             self.greet()
             write_frame(self.process.stdin.fileno(), json.dumps(jobs).encode())
             for job in jobs:
-                patience = 11 * job["timeout"] + 15
+                patience = 15 + 11 * job["timeout"] * (len(job["calls"]) if job["shared"] else 1)
                 done.append([read_reply(self.process.stdout, time.monotonic() + patience) for _ in job["calls"] or [None]])
         except (ServerDied, OSError, ValueError): self.stop()
         return done
@@ -372,12 +373,8 @@ class Runner(Workplace):
         "Run `f(args)`."
         return self.execute_many([(program, args)], runs=runs)[0]
 
-    def execute_many(self,
-                     pairs: Sequence[tuple[str, str]], # (program, args)
-                     *,
-                     runs: int = 1, # 2 checks determinism
-                    ) -> list[Outcome]:
-        "Run many independent calls."
+    def execute_many(self, pairs: Sequence[tuple[str, str]], *, runs: int = 1) -> list[Outcome]:
+        "Run many independent calls, given as (program, args)."
         jobs = [make_job(program, [args], self.timeout, self.memory_mb) for program, args in pairs]
         return [outcomes[0] for outcomes in self.outcomes(jobs, runs)]
 
@@ -395,10 +392,15 @@ class Runner(Workplace):
         return [outcomes[0] for outcomes in self.outcomes(jobs, 1)]
 
 # %% ../nbs/02_verifier.ipynb #c70283fd
+def literal_arguments(source: str) -> str: # the list as one would write it, in the order in which it was written
+    "Check that an argument list holds literals only, and normalise its spelling; raises `FormatError`."
+    canonical_arguments(source)
+    return ast.unparse(ast.parse(f"f({source}\n)", mode="eval"))[2:-1]
+
 def read_proposal(proposal: Proposal, literal_inputs: bool) -> Proposal | str: # the proposal in canonical form, or the reason why it has none
     "Parse a proposal's parts without running anything."
     try:
-        inputs = [canonical_arguments(i) if literal_inputs else i for i in proposal.inputs]
+        inputs = [literal_arguments(i) if literal_inputs else i for i in proposal.inputs]
         if proposal.kind == "code_f": inputs = list(dict.fromkeys(inputs))
         if len(inputs) < (2 if proposal.kind == "code_f" else 1): return "too_few_inputs"
         return Proposal(proposal.kind, rename_entry(proposal.program), inputs, proposal.message)
@@ -416,7 +418,7 @@ def verdict(proposal: Proposal, outcomes: Sequence[Outcome]) -> Verdict:
 def read_answer(problem: Problem, answer: str | None) -> str | FormatError: # the answer in canonical form
     "Parse an answer without running anything."
     if answer is None or (problem.kind != "code_i" and not answer.strip()): return FormatError("empty")
-    try: return {"code_o": canonical_literal, "code_i": canonical_arguments, "code_f": rename_entry}[problem.kind](answer)
+    try: return {"code_o": canonical_literal, "code_i": literal_arguments, "code_f": rename_entry}[problem.kind](answer)
     except FormatError as error: return error
 
 def to_run(problem: Problem, form: str | FormatError) -> list: # [((program, hidden inputs), argument lists)] or nothing
