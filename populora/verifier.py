@@ -239,11 +239,11 @@ def default_workers() -> int: # 1 to 8
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, 8)
 
-def close_servers(owner: int, servers: list, folder: str) -> None:
+def close_servers(owner: int, servers: list, folder: str, getpid=os.getpid, rmtree=shutil.rmtree) -> None: # names may be gone at exit
     "Stop all servers and remove their folders, but only in the process that started them."
-    if os.getpid() != owner: return
+    if getpid() != owner: return
     for server in servers: server.stop()
-    shutil.rmtree(folder, ignore_errors=True)
+    rmtree(folder, ignore_errors=True)
 
 # %% ../nbs/02_verifier.ipynb #580cc68d
 def insist(required: Sequence[str], missing: dict[str, str]) -> None:
