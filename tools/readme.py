@@ -13,11 +13,13 @@ def readable(cell) -> bool:
 
 def main() -> None:
     notebook = nbformat.read(ROOT / "nbs" / "index.ipynb", as_version=4)
+    notebook.metadata["language_info"] = {"name": "python"}  # what the code fences are tagged with
     notebook.cells = [c for c in notebook.cells if readable(c)]
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.source = "\n".join(line for line in cell.source.split("\n") if not line.startswith("#|")).strip()
     text, _ = MarkdownExporter().from_notebook_node(notebook)
+    text = text.replace("](../figures/", "](figures/")  # the README stands one folder up
     lines = [line.rstrip() for line in text.strip().split("\n")]
     body = "\n".join(line for i, line in enumerate(lines) if line or (i and lines[i - 1]))
     (ROOT / "README.md").write_text("<!-- Written by tools/readme.py from nbs/index.ipynb: edit the notebook. -->\n\n" + body + "\n", encoding="utf-8")
