@@ -8,24 +8,24 @@ __all__ = ['UNKNOWN', 'is_unknown', 'student_reward', 'solve_rate', 'teacher_rew
            'uncertainty_reward', 'challenger_reward', 'solver_reward', 'known_rewards', 'group_index', 'centre',
            'whiten_over_tokens', 'reinforce_pp_advantages', 'grpo_advantages', 'trr_pp_advantages', 'frac_zero_groups']
 
-# %% ../nbs/01_rewards.ipynb #c7acfae6
+# %% ../nbs/01_rewards.ipynb #00c6c272
 import math
 import operator
 from collections.abc import Callable, Hashable, Sequence
 
 import torch
 
-# %% ../nbs/01_rewards.ipynb #254293f8
+# %% ../nbs/01_rewards.ipynb #5cb85a14
 UNKNOWN = math.nan  # the reward of a rollout whose verdict is not known
 
 
 def is_unknown(
     value: bool | float | None,  # a verdict, a rate or a reward
 ) -> bool:
-    "Whether `value` stands for \"not known\": None or NaN."
+    "Whether `value` is unknown: None or NaN."
     return value is None or bool(value != value)
 
-# %% ../nbs/01_rewards.ipynb #4a4cacdf
+# %% ../nbs/01_rewards.ipynb #ff4abbd0
 def student_reward(
     correct: bool | None,  # the verifier's verdict; None = unknown
     well_formed: bool | None,  # the reply could be parsed; None = unknown
@@ -39,7 +39,7 @@ def student_reward(
         return UNKNOWN
     return 1.0 if correct else -0.5
 
-# %% ../nbs/01_rewards.ipynb #f56da35c
+# %% ../nbs/01_rewards.ipynb #601c915e
 def solve_rate(
     correct: Sequence[bool | None],  # one verdict an attempt; None = unknown
 ) -> float | None:  # share of known attempts that are correct; None when none is known
@@ -47,7 +47,7 @@ def solve_rate(
     known = [bool(verdict) for verdict in correct if not is_unknown(verdict)]
     return sum(known) / len(known) if known else None
 
-# %% ../nbs/01_rewards.ipynb #9cf59568
+# %% ../nbs/01_rewards.ipynb #bc658e57
 def _check_rate(
     name: str,  # the parameter, for the message
     value: float,  # a rate
@@ -72,7 +72,7 @@ def teacher_reward(
     rate = _check_rate("solve_rate", solve_rate)
     return 1.0 - rate if rate > 0 else 0.0
 
-# %% ../nbs/01_rewards.ipynb #37677df1
+# %% ../nbs/01_rewards.ipynb #f5b8caba
 def expected_teacher_reward(
     p: float,  # true probability that one attempt solves the problem; arrays work elementwise
     k: int,  # attempts per problem
@@ -91,7 +91,7 @@ def best_solve_rate(
         raise ValueError(f"k={k}: must be >= 2 (with one attempt equation 2 pays 0 whatever happens)")
     return 1 - k ** (-1 / (k - 1))
 
-# %% ../nbs/01_rewards.ipynb #76026c9b
+# %% ../nbs/01_rewards.ipynb #0fd477fc
 def azr_proposer_reward(
     valid: bool | None,  # the proposal passed validation; None = unknown
     well_formed: bool | None,  # the reply has the required tags; None = unknown
@@ -106,7 +106,7 @@ def azr_proposer_reward(
     rate = _check_rate("solve_rate", solve_rate)
     return 1.0 - rate if 0 < rate < 1 else -0.5
 
-# %% ../nbs/01_rewards.ipynb #2f0cc3bf
+# %% ../nbs/01_rewards.ipynb #3c272ada
 def azr_solver_reward(
     correct: bool | None,  # the verifier's verdict; None = unknown
     well_formed: bool | None,  # the reply could be parsed; None = unknown
@@ -114,7 +114,7 @@ def azr_solver_reward(
     "AZR's solver reward as its released code has it: the three values of PopuLoRA's equation 1."
     return student_reward(correct, well_formed)
 
-# %% ../nbs/01_rewards.ipynb #0eb9b415
+# %% ../nbs/01_rewards.ipynb #f121482b
 def answer_groups(
     answers: Sequence[str | None],  # one a rollout; None or blank = no answer was given
     same: Callable[[str, str], bool] = operator.eq,  # symmetric: are two answers equivalent?
@@ -131,7 +131,7 @@ def answer_groups(
             home.append(position)
     return groups
 
-# %% ../nbs/01_rewards.ipynb #3a26d853
+# %% ../nbs/01_rewards.ipynb #9cc71b70
 def consistency(
     answers: Sequence[str | None],  # one a rollout; None or blank = no answer, still counted in K
     same: Callable[[str, str], bool] = operator.eq,  # symmetric: are two answers equivalent?
@@ -149,7 +149,7 @@ def majority(
     groups = answer_groups(answers, same)
     return answers[max(groups, key=len)[0]] if groups else None
 
-# %% ../nbs/01_rewards.ipynb #2ab0b0cf
+# %% ../nbs/01_rewards.ipynb #ed8aca68
 def uncertainty_reward(
     s: float | None,  # consistency, in [0, 1]; None or NaN = unknown
     scale: str = "min",  # "min": R-Diverse and R-Zero's code, peak 0.5; "tent": R-Zero's paper, peak 1
@@ -162,7 +162,7 @@ def uncertainty_reward(
     s = _check_rate("s", s)
     return min(s, 1 - s) if scale == "min" else 1 - 2 * abs(s - 0.5)
 
-# %% ../nbs/01_rewards.ipynb #97e67042
+# %% ../nbs/01_rewards.ipynb #3402ea8a
 def challenger_reward(
     valid: bool | None,  # a question and a boxed answer could be extracted; None = unknown
     uncertainty: float | None,  # `uncertainty_reward` of its consistency; ignored when invalid
@@ -178,7 +178,7 @@ def challenger_reward(
         return -1.0
     return UNKNOWN if is_unknown(uncertainty) else float(uncertainty - alpha * repetition - beta * memory)
 
-# %% ../nbs/01_rewards.ipynb #a20b0a5c
+# %% ../nbs/01_rewards.ipynb #278a9662
 def solver_reward(
     correct: bool | None,  # the answer equals the pseudo-label; None = unknown
     well_formed: bool | None = True,  # think block, then a boxed answer; read by "r_zero" only
@@ -193,7 +193,7 @@ def solver_reward(
         return 1.0 if correct else 0.0
     return 0.9 * bool(correct) + 0.1 * bool(well_formed)
 
-# %% ../nbs/01_rewards.ipynb #52162c81
+# %% ../nbs/01_rewards.ipynb #f5976977
 def known_rewards(
     rewards: Sequence[float | None] | torch.Tensor,  # (n,), None or NaN = unknown
     mask: Sequence[bool] | torch.Tensor | None = None,  # (n,), False = leave this sample out
@@ -224,7 +224,7 @@ def _per_sample(
         raise ValueError(f"{name} has shape {tuple(values.shape)}: must be {tuple(like.shape)}, one entry a sample")
     return values
 
-# %% ../nbs/01_rewards.ipynb #ad798e53
+# %% ../nbs/01_rewards.ipynb #51937bbb
 def group_index(
     name: str,  # the parameter, for the message
     labels: Sequence[Hashable] | torch.Tensor,  # (n,)
@@ -237,7 +237,7 @@ def group_index(
     numbers: dict[Hashable, int] = {}
     return torch.tensor([numbers.setdefault(label, len(numbers)) for label in labels], dtype=torch.long, device=like.device)
 
-# %% ../nbs/01_rewards.ipynb #d2d1af3c
+# %% ../nbs/01_rewards.ipynb #67c0ef5d
 def centre(
     rewards: Sequence[float | None] | torch.Tensor,  # (n,), None or NaN = unknown
     groups: Sequence[Hashable] | torch.Tensor,  # (n,), prompt of each sample
@@ -259,7 +259,7 @@ def centre(
             centred[members], spread[members] = here - here.mean(), here.std()
     return centred, kept, spread
 
-# %% ../nbs/01_rewards.ipynb #85253f0d
+# %% ../nbs/01_rewards.ipynb #8a4a8bc2
 def whiten_over_tokens(
     values: torch.Tensor,  # (n,) float64, one a sample
     lengths: Sequence[int] | torch.Tensor,  # (n,), sampled tokens
@@ -280,7 +280,7 @@ def whiten_over_tokens(
     whitened = (values - mean if shift else values) / torch.sqrt(variance + epsilon)
     return torch.where(kept, whitened, torch.zeros_like(whitened))
 
-# %% ../nbs/01_rewards.ipynb #574af0b6
+# %% ../nbs/01_rewards.ipynb #94fbaefc
 def _result_like(
     advantages: torch.Tensor,  # (n,) float64
     rewards: Sequence[float | None] | torch.Tensor,  # what the caller passed
@@ -301,7 +301,7 @@ def reinforce_pp_advantages(
     centred, kept, _ = centre(rewards, groups, mask)
     return _result_like(whiten_over_tokens(centred, lengths, kept, shift), rewards)
 
-# %% ../nbs/01_rewards.ipynb #9d5e7340
+# %% ../nbs/01_rewards.ipynb #6e2a4bd8
 def grpo_advantages(
     rewards: Sequence[float | None] | torch.Tensor,  # (n,), None or NaN = unknown
     groups: Sequence[Hashable] | torch.Tensor,  # (n,), prompt of each sample
@@ -313,7 +313,7 @@ def grpo_advantages(
     advantages = torch.where(spread > 0, centred / (spread + epsilon), torch.zeros_like(centred))
     return _result_like(advantages, rewards)
 
-# %% ../nbs/01_rewards.ipynb #0feb2afa
+# %% ../nbs/01_rewards.ipynb #b02b07d0
 def trr_pp_advantages(
     rewards: Sequence[float | None] | torch.Tensor,  # (n,), None or NaN = unknown
     strata: Sequence[Hashable] | torch.Tensor,  # (n,), for example (kind, role)
@@ -330,7 +330,7 @@ def trr_pp_advantages(
         advantages[here] = whiten_over_tokens(values[here], lengths[here], kept[here])
     return _result_like(advantages, rewards)
 
-# %% ../nbs/01_rewards.ipynb #0aa0fdce
+# %% ../nbs/01_rewards.ipynb #9cb2716e
 def frac_zero_groups(
     rewards: Sequence[float | None] | torch.Tensor,  # (n,), None or NaN = unknown
     groups: Sequence[Hashable] | torch.Tensor,  # (n,), prompt of each sample
