@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['BETA', 'TIE', 'logger', 'Rating', 'win_probability', 'pfsp_weight', 'judge', 'limit_update', 'rate_match', 'Ladder']
 
-# %% ../nbs/05_matchmaking.ipynb #d6ded2eb
+# %% ../nbs/05_matchmaking.ipynb #5eadd355
 import logging
 import math
 from collections.abc import Iterable, Sequence
@@ -16,7 +16,7 @@ import numpy as np
 import trueskill
 from fastcore.basics import patch
 
-# %% ../nbs/05_matchmaking.ipynb #8ab079a8
+# %% ../nbs/05_matchmaking.ipynb #fda10285
 class Rating(NamedTuple):
     "Belief about one member's skill: a normal distribution."
 
@@ -30,7 +30,7 @@ class Rating(NamedTuple):
         "The skill that the member very probably exceeds."
         return self.mu - confidence * self.sigma
 
-# %% ../nbs/05_matchmaking.ipynb #539c16c5
+# %% ../nbs/05_matchmaking.ipynb #84cafec9
 BETA = 25 / 6  # TrueSkill's default noise of one performance
 
 
@@ -52,7 +52,7 @@ def win_probability(
     "Probability that the student outperforms the teacher."
     return _normal_cdf(_advantage(teacher, student, beta))
 
-# %% ../nbs/05_matchmaking.ipynb #50f9cc19
+# %% ../nbs/05_matchmaking.ipynb #083a50c8
 def pfsp_weight(
     teacher: Rating,  # the teacher's rating
     student: Rating,  # the student's rating
@@ -62,7 +62,7 @@ def pfsp_weight(
     x = _advantage(teacher, student, beta)
     return _normal_cdf(x) * _normal_cdf(-x)
 
-# %% ../nbs/05_matchmaking.ipynb #cd580015
+# %% ../nbs/05_matchmaking.ipynb #773bce50
 TIE = 1e-9  # solve rates this close to the expectation are a draw
 
 
@@ -82,7 +82,7 @@ def judge(
         return "draw"
     return "student" if solve_rate > expected else "teacher"
 
-# %% ../nbs/05_matchmaking.ipynb #4ad73f97
+# %% ../nbs/05_matchmaking.ipynb #7db39b7a
 def limit_update(
     first: Rating,  # the winner, or either side of a draw
     second: Rating,  # the loser, or the other side
@@ -100,7 +100,7 @@ def limit_update(
         Rating(second.mu - s2 / c * v, math.sqrt(s2 * (1 - s2 / c**2))),
     )
 
-# %% ../nbs/05_matchmaking.ipynb #85be523e
+# %% ../nbs/05_matchmaking.ipynb #769d3241
 def _package_update(first: Rating, second: Rating, draw: bool, env: trueskill.TrueSkill) -> tuple[Rating, Rating]:
     "The package's update, refused with ArithmeticError when it is not a belief."
     rated = env.rate([(trueskill.Rating(*first),), (trueskill.Rating(*second),)], ranks=[0, 0 if draw else 1])
@@ -128,7 +128,7 @@ def rate_match(
             continue
     return *limit_update(first, second, draw, env), "limit"
 
-# %% ../nbs/05_matchmaking.ipynb #dd74cf6c
+# %% ../nbs/05_matchmaking.ipynb #91f7bdf4
 class Ladder:
     "Ratings of all members, and who plays whom."
 
@@ -158,7 +158,7 @@ class Ladder:
     def __repr__(self) -> str:
         return f"Ladder({len(self.teachers)} teachers, {len(self.students)} students, {self.matching})"
 
-# %% ../nbs/05_matchmaking.ipynb #7da62c99
+# %% ../nbs/05_matchmaking.ipynb #e36c3293
 def _check_settings(teachers, students, matching, mu, sigma, beta, tau, draw_probability, confidence, shuffle) -> None:
     "Refuse a ladder that cannot work, and say which field is wrong."
     for field, names in (("teachers", teachers), ("students", students)):
@@ -175,7 +175,7 @@ def _check_settings(teachers, students, matching, mu, sigma, beta, tau, draw_pro
         if not math.isfinite(value) or (field in ("sigma", "beta") and value <= 0) or (field in ("tau", "confidence") and value < 0):
             raise ValueError(f"{field}={value}: must be finite, sigma and beta positive, tau and confidence not negative")
 
-# %% ../nbs/05_matchmaking.ipynb #4afbdc08
+# %% ../nbs/05_matchmaking.ipynb #efd986a3
 @patch
 def rating(
     self: Ladder,
@@ -201,7 +201,7 @@ def set_rating(
     self.ratings[name] = Rating(float(mu), float(sigma))
     return self.ratings[name]
 
-# %% ../nbs/05_matchmaking.ipynb #816f6852
+# %% ../nbs/05_matchmaking.ipynb #a2b2287b
 @patch
 def reset_rating(
     self: Ladder,
@@ -224,7 +224,7 @@ def inherit_rating(
     mu = sum(r.mu for r in ratings) / len(ratings)
     return self.set_rating(name, mu, math.sqrt(sum(r.sigma**2 for r in ratings) / len(ratings)))
 
-# %% ../nbs/05_matchmaking.ipynb #58de0582
+# %% ../nbs/05_matchmaking.ipynb #940935db
 @patch(nm="win_probability")  # the module keeps its function of this name
 def _win_probability(
     self: Ladder,
@@ -244,7 +244,7 @@ def _check_roles(self: Ladder, teacher: str, student: str) -> None:
     if student not in self.students:
         raise ValueError(f"student={student!r}: must be one of {self.students}")
 
-# %% ../nbs/05_matchmaking.ipynb #d42df4c0
+# %% ../nbs/05_matchmaking.ipynb #53fe9aad
 @patch
 def pairs(
     self: Ladder,
@@ -264,7 +264,7 @@ def pairs(
         chosen[teacher] = free.pop(int(rng.choice(len(free), p=chances)))
     return [(teacher, chosen[teacher]) for teacher in self.teachers]
 
-# %% ../nbs/05_matchmaking.ipynb #2d526526
+# %% ../nbs/05_matchmaking.ipynb #f31c656e
 logger = logging.getLogger("populora")
 
 
@@ -290,7 +290,7 @@ def record_step(
         })
     return rows
 
-# %% ../nbs/05_matchmaking.ipynb #c60bbf03
+# %% ../nbs/05_matchmaking.ipynb #12f48545
 @patch
 def _update(self: Ladder, teacher: str, student: str, winner: str) -> None:
     "Move two ratings by one result."
@@ -313,7 +313,7 @@ def record(
     "Rate a single match."
     return self.record_step([(teacher, student, solve_rate)])[0]
 
-# %% ../nbs/05_matchmaking.ipynb #c2ed0b48
+# %% ../nbs/05_matchmaking.ipynb #7a65356f
 @patch
 def conservative(
     self: Ladder,
@@ -334,7 +334,7 @@ def ranking(
     names = self.teachers if role == "teacher" else self.students
     return sorted(names, key=lambda name: (-self.conservative(name), name))
 
-# %% ../nbs/05_matchmaking.ipynb #90efa93d
+# %% ../nbs/05_matchmaking.ipynb #81bc7780
 @patch
 def state_dict(self: Ladder) -> dict:  # JSON-able, exact
     "Everything needed to continue."
