@@ -22,7 +22,8 @@ def main() -> None:
     text = text.replace("](../figures/", "](figures/")  # the README stands one folder up
     lines = [line.rstrip() for line in text.strip().split("\n")]
     body = "\n".join(line for i, line in enumerate(lines) if line or (i and lines[i - 1]))
-    (ROOT / "README.md").write_text("<!-- Written by tools/readme.py from nbs/index.ipynb: edit the notebook. -->\n\n" + body + "\n", encoding="utf-8")
+    note = "<!-- Written by tools/readme.py from nbs/index.ipynb: edit the notebook. -->"
+    (ROOT / "README.md").write_text(f"{note}\n\n{body}\n", encoding="utf-8")
 
 
 if __name__ == "__main__": main()

@@ -4,6 +4,7 @@ Each notebook runs in a process of its own, so that none can lean on what anothe
 flag of settings.ini (slow, gpu, net, notest) are skipped; `--flags "slow"` runs those too.
 """
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -31,6 +32,14 @@ def notebook(path: Path, flags: str, limit: float) -> tuple[bool, str]:
     extra = ["--flags", flags] if flags else []
     passed, text = run([str(BIN / "nbdev_test"), "--path", str(path), "--n_workers", "0", *extra], limit)
     return passed and "Success" in text, text
+
+
+def skipped(paths: list[Path], flags: str) -> str:
+    "How many cells the flags keep from running, so that a lost flag or a forgotten one shows."
+    names = [n for n in ("slow", "gpu", "net", "notest") if n not in flags.split()]
+    cells = [c for p in paths for c in json.loads(p.read_text(encoding="utf-8"))["cells"] if c["cell_type"] == "code"]
+    counts = {n: sum(f"#| {n}" in "".join(c["source"]).split("\n")[:3] for c in cells) for n in names}
+    return f"{len(cells) - sum(counts.values())} code cells, skipped by flag: " + ", ".join(f"{c} {n}" for n, c in counts.items())
 
 
 def exported(_) -> tuple[bool, str]:
@@ -77,6 +86,7 @@ def main() -> int:
         passed += good
         if not good: failed.append(name); print(f"\n--- {name}\n{text[-6000:]}")
     if not notebooks: print("no notebook ran"); return 1
+    print(skipped(notebooks, given.flags))
     print(f"{passed} passed, {len(failed)} failed")
     return 1 if failed else 0
 
