@@ -9,10 +9,11 @@ __all__ = ['CONFIGS', 'PAPER_UNKNOWN', 'PRESETS', 'LOGS', 'FREE_OPTIONS', 'logge
            'AgentProposalConfig', 'AgentSolvingConfig', 'BufferConfig', 'PopuloraConfig', 'AzrConfig', 'flatten',
            'find_option', 'sections', 'describe', 'check_type', 'check_limits', 'validate', 'to_dict', 'set_option',
            'from_dict', 'parse_value', 'apply_overrides', 'matched_agent', 'demo_config', 'paper_config',
-           'paper_azr_config', 'load_config', 'derive_seed', 'named_rng', 'to_json', 'read_log', 'sync_folder',
-           'sync_folder_entry', 'write_aside', 'environment', 'first_difference', 'RunFolder', 'StopFlag', 'Progress']
+           'paper_azr_config', 'read_json', 'load_config', 'derive_seed', 'named_rng', 'to_json', 'read_log',
+           'sync_folder', 'sync_folder_entry', 'write_aside', 'environment', 'first_difference', 'begun', 'RunFolder',
+           'StopFlag', 'Progress']
 
-# %% ../nbs/12_runs.ipynb #02b7468f
+# %% ../nbs/12_runs.ipynb #8cb990f1
 import dataclasses
 import difflib
 import hashlib
@@ -37,7 +38,7 @@ from fastcore.basics import patch
 
 from .problems import KINDS
 
-# %% ../nbs/12_runs.ipynb #8fcd761a
+# %% ../nbs/12_runs.ipynb #bae04f75
 def option(
     default, # default value (immutable: a number, a string, a bool or a tuple)
     meaning: str, # what the field does, one sentence
@@ -49,7 +50,7 @@ def option(
     "A dataclass field that documents itself and knows its limits."
     return field(default=default, metadata={"meaning": meaning, "origin": origin, "low": low, "high": high, "choices": choices})
 
-# %% ../nbs/12_runs.ipynb #f7adb353
+# %% ../nbs/12_runs.ipynb #4d020bd6
 @dataclass(frozen=True)
 class BaseConfig:
     "The frozen base model."
@@ -67,7 +68,7 @@ class AdapterConfig:
     alpha: float = option(16.0, "LoRA scale numerator, the update is multiplied by alpha / rank", "ours; not reported by PopuLoRA", low=1e-9)
     targets: str = option("all-linear", "which linear layers carry an adapter", "ours; not reported by PopuLoRA")
 
-# %% ../nbs/12_runs.ipynb #ce9fb858
+# %% ../nbs/12_runs.ipynb #cfc80426
 @dataclass(frozen=True)
 class PopulationConfig:
     "How many adapters play which role."
@@ -105,7 +106,7 @@ class SolvingConfig(SamplingConfig):
         "ours for the embedded base; not reported by PopuLoRA", low=1)
     max_prompt: int = option(384, "longest prompt in tokens; a problem with a longer one is invalid", "ours for 512 tokens; AZR: 6144", low=16)
 
-# %% ../nbs/12_runs.ipynb #f2a5b677
+# %% ../nbs/12_runs.ipynb #ebedfa24
 @dataclass(frozen=True)
 class RolloutConfig:
     "Which engine samples."
@@ -136,11 +137,11 @@ class OptimizerConfig:
 @dataclass(frozen=True)
 class RewardConfig:
     "How rewards become advantages."
-    advantage: str = option("reinforce_pp", "estimator: centred by prompt and whitened, or GRPO",
+    advantage: str = option("reinforce_pp", "estimator: centered by prompt and whitened, or GRPO",
         "PopuLoRA", choices=("reinforce_pp", "grpo"))
     shift: bool = option(True, "subtract the token mean while whitening, as the reference code does", "REINFORCE++ reference code")
 
-# %% ../nbs/12_runs.ipynb #d8f7041c
+# %% ../nbs/12_runs.ipynb #e04f5a2e
 @dataclass(frozen=True)
 class MatchmakingConfig:
     "TrueSkill and the choice of pairs."
@@ -167,7 +168,7 @@ class EvolutionConfig:
     mutations: tuple[str, ...] = option((), "mutation operators to draw from; empty means all of the paper's", "PopuLoRA")
     crossovers: tuple[str, ...] = option((), "crossover operators to draw from; empty means all of the paper's", "PopuLoRA")
 
-# %% ../nbs/12_runs.ipynb #a070d73f
+# %% ../nbs/12_runs.ipynb #f1e3f738
 @dataclass(frozen=True)
 class AnchorConfig:
     "Evaluation on the fixed held-out set."
@@ -183,7 +184,7 @@ class RunSection:
     keep_last: int = option(2, "checkpoints kept beside the first; 0 keeps all", "ours", low=0)
     progress_every: int = option(10, "steps between progress lines where the output is not a terminal; 0 is silent", "ours", low=0)
 
-# %% ../nbs/12_runs.ipynb #544ab89f
+# %% ../nbs/12_runs.ipynb #c8263bb2
 @dataclass(frozen=True)
 class AgentProposalConfig(SamplingConfig):
     "How the single agent writes problems."
@@ -213,7 +214,7 @@ class BufferConfig:
     seed_entries: int = option(16, "entries of each buffer before training starts", "ours for the embedded base; AZR: 256", low=1)
     seed_rounds: int = option(8, "rounds of seeding, at most; then the run starts with what there is", "ours", low=0)
 
-# %% ../nbs/12_runs.ipynb #b09213bf
+# %% ../nbs/12_runs.ipynb #7a3bb636
 @dataclass(frozen=True)
 class PopuloraConfig:
     "A PopuLoRA run."
@@ -251,7 +252,7 @@ class AzrConfig:
 
 CONFIGS = {"populora": PopuloraConfig, "azr": AzrConfig}
 
-# %% ../nbs/12_runs.ipynb #b0b191aa
+# %% ../nbs/12_runs.ipynb #5f570f2b
 def flatten(
     config, # a configuration or one of its sections
     prefix: str = "", # dotted name of that section
@@ -287,7 +288,7 @@ def sections(
     "The names of its sections."
     return ", ".join(entry.name for entry in dataclasses.fields(config) if dataclasses.is_dataclass(getattr(config, entry.name)))
 
-# %% ../nbs/12_runs.ipynb #ae538575
+# %% ../nbs/12_runs.ipynb #c5e674a6
 def describe(
     config, # a configuration
     only: str = "", # show only names that start with this
@@ -300,7 +301,7 @@ def describe(
         rows.append(f"{name:28} {json.dumps(value):32} {entry.metadata['meaning']} [{entry.metadata['origin']}]")
     return "\n".join(rows)
 
-# %% ../nbs/12_runs.ipynb #98f545cb
+# %% ../nbs/12_runs.ipynb #daf2299b
 def check_type(
     name: str, # dotted name, for the message
     value, # what was given
@@ -317,7 +318,7 @@ def check_type(
     if type(value) is not kind: raise ValueError(f"{name}={value!r}: must be {'an' if kind is int else 'a'} {kind.__name__}")
     return value
 
-# %% ../nbs/12_runs.ipynb #c9120839
+# %% ../nbs/12_runs.ipynb #f789aeb2
 def check_limits(
     name: str, # dotted name
     value, # a value of the right type
@@ -345,7 +346,7 @@ def validate(
         raise ValueError(f"temperature={warmth}: training needs one temperature above 0 for both (the anchor set is greedy by itself)")
     return config
 
-# %% ../nbs/12_runs.ipynb #34f843d1
+# %% ../nbs/12_runs.ipynb #82af28b6
 def to_dict(
     config, # a configuration
 ) -> dict: # nested, JSON types only
@@ -375,7 +376,7 @@ def from_dict(
         config = set_option(config, name, check_type(name, value, find_option(config, name)[1]))
     return validate(config)
 
-# %% ../nbs/12_runs.ipynb #c29e7531
+# %% ../nbs/12_runs.ipynb #e38e3c7d
 def parse_value(
     name: str, # dotted name, for the message
     text: str, # what stands behind the equals sign
@@ -397,11 +398,11 @@ def apply_overrides(
     "A configuration with some options changed, as `--set` does."
     for override in overrides:
         name, equals, text = override.partition("=")
-        if not equals: raise ValueError(f"{override}: must look like section.name=value")
+        if not (equals and name.strip()): raise ValueError(f"{override}: must look like section.name=value")
         config = set_option(config, name.strip(), parse_value(name.strip(), text.strip(), find_option(config, name.strip())[1]))
     return validate(config)
 
-# %% ../nbs/12_runs.ipynb #00faff4c
+# %% ../nbs/12_runs.ipynb #3f5b8ae3
 def matched_agent(
     config: PopuloraConfig, # the population's run
 ) -> AzrConfig: # the baseline's
@@ -419,7 +420,7 @@ def demo_config() -> PopuloraConfig:
     "Four teachers and four students on the embedded base: minutes on two CPU cores. No replacement falls on the last step."
     return PopuloraConfig(run=RunSection(steps=36), anchor=AnchorConfig(interval=12))
 
-# %% ../nbs/12_runs.ipynb #4c67e7dd
+# %% ../nbs/12_runs.ipynb #893a3690
 def paper_config() -> PopuloraConfig:
     "PopuLoRA's main run; unknowns at AZR's values, marked by `origin` in the fields and listed in PAPER_UNKNOWN."
     sampling = dict(max_tokens=8096, max_prompt=6144)
@@ -444,6 +445,15 @@ def paper_azr_config() -> AzrConfig:
 
 PRESETS = {"demo": demo_config, "demo-azr": lambda: matched_agent(demo_config()), "paper": paper_config, "paper-azr": paper_azr_config}
 
+def read_json(
+    path, # a JSON file that holds an object
+) -> dict:
+    "The object in a JSON file, or an error that names the file."
+    try: data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error: raise ValueError(f"{path}: not JSON ({error}); repair it or write it anew with: populora config") from None
+    if not isinstance(data, dict): raise ValueError(f"{path}: must hold a JSON object, as populora config prints it")
+    return data
+
 def load_config(
     source: str, # name of a preset, or path of a JSON file (a run folder's config.json too)
     overrides=(), # strings "section.name=value"
@@ -452,9 +462,9 @@ def load_config(
     if source in PRESETS: return apply_overrides(PRESETS[source](), overrides)
     path = Path(source)
     if not path.is_file(): raise ValueError(f"{source}: neither a preset ({', '.join(PRESETS)}) nor a JSON file")
-    return apply_overrides(from_dict(json.loads(path.read_text())), overrides)
+    return apply_overrides(from_dict(read_json(path)), overrides)
 
-# %% ../nbs/12_runs.ipynb #023f470f
+# %% ../nbs/12_runs.ipynb #c96802ff
 def derive_seed(
     seed: int, # seed of the run
     *labels, # names and numbers that say what the stream is for
@@ -470,7 +480,7 @@ def named_rng(
     "A numpy generator for one named use."
     return np.random.default_rng(derive_seed(seed, *labels))
 
-# %% ../nbs/12_runs.ipynb #ee347efb
+# %% ../nbs/12_runs.ipynb #16f2ac95
 LOGS = ("metrics", "timings", "problems", "matches", "births")
 
 def to_json(
@@ -490,10 +500,13 @@ def read_log(
     "The records of a log; a last line without its newline is half-written and left out."
     path = Path(path)
     if not path.exists(): return []
-    lines = path.read_bytes().split(b"\n")
-    return [json.loads(line) for line in lines[:-1] if line]
+    records = []
+    for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
+        try: records += [json.loads(line)] if line else []
+        except ValueError: raise ValueError(f"{path}: line {number} is not JSON; restore the file or cut it before that line") from None
+    return records
 
-# %% ../nbs/12_runs.ipynb #29f77d25
+# %% ../nbs/12_runs.ipynb #bff73a7d
 def sync_folder(
     folder, # every file below it, and the folders themselves
 ):
@@ -532,7 +545,7 @@ def environment() -> dict: # versions and machine facts, for config.json
             "system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count(),
             "omp_num_threads": os.environ.get("OMP_NUM_THREADS")}
 
-# %% ../nbs/12_runs.ipynb #6d7b2c4d
+# %% ../nbs/12_runs.ipynb #8199b9e0
 FREE_OPTIONS = ("run.steps", "run.keep_last", "run.progress_every")   # may differ when a run is resumed
 
 def first_difference(
@@ -546,8 +559,15 @@ def first_difference(
         if name not in FREE_OPTIONS and value != after[name]: return f"{name}: was {value!r}, now {after[name]!r}"
     return None
 
-# %% ../nbs/12_runs.ipynb #eb9ddc1b
+# %% ../nbs/12_runs.ipynb #3e566fe6
 logger = logging.getLogger("populora")
+
+def begun(
+    folder, # any folder
+) -> bool:
+    "Whether a run has left a record or a checkpoint here."
+    folder = Path(folder)
+    return any(read_log(folder/f"{log}.jsonl") for log in LOGS) or any((folder/"checkpoints").glob("step-*"))
 
 class RunFolder:
     "The record of one run: config.json, append-only logs, checkpoints."
@@ -561,22 +581,23 @@ class RunFolder:
         self.path, self.config = Path(path), validate(config)
         self.step, self.checkpoint_path = 0, None
         held = self.path/"config.json"
-        if held.exists() and not resume:
+        if begun(self.path) and not resume:
             raise FileExistsError(f"{self.path}: holds a run already; resume it (resume=True) or choose another folder")
         if resume and not held.exists(): raise FileNotFoundError(f"{self.path}: no config.json, nothing to resume; start with resume=False")
-        if held.exists():
-            difference = first_difference(from_dict(json.loads(held.read_text())), config)
+        old = read_json(held) if resume else {}
+        if resume:
+            difference = first_difference(from_dict(old), config)
             if difference: raise ValueError(f"{difference}: not the run in {self.path}; resume with its configuration or use a new folder")
         (self.path/"checkpoints").mkdir(parents=True, exist_ok=True)
         self.lock()
-        facts = json.loads(held.read_text()).get("environment", {}) if held.exists() else environment()
+        facts = old.get("environment", {}) if resume else environment()
         changed = [f"{name} was {facts[name]}, now {now}" for name, now in environment().items() if facts.get(name, now) != now]
         if changed: logger.warning("%s: resumed on another machine or version, so not bit for bit: %s", self.path, "; ".join(changed))
         write_aside(held, json.dumps({**to_dict(config), "environment": facts}, indent=1) + "\n")
         if resume: self.rewind()
-        self.files = {log: open(self.path/f"{log}.jsonl", "ab") for log in LOGS}
+        self.files = {log: open(self.path/f"{log}.jsonl", "ab" if resume else "wb") for log in LOGS}
 
-# %% ../nbs/12_runs.ipynb #a375c300
+# %% ../nbs/12_runs.ipynb #0b3532af
 @patch
 def lock(self: RunFolder):
     "Hold the folder for this process; freed by the operating system when the process ends."
@@ -586,7 +607,7 @@ def lock(self: RunFolder):
     try: fcntl.flock(self.guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         self.guard.close()
-        raise RuntimeError(f"{self.path}: another process is writing this run; wait for it or choose another folder") from None
+        raise BlockingIOError(f"{self.path}: another process is writing this run; wait for it or choose another folder") from None
 
 @patch
 def close(self: RunFolder):
@@ -600,7 +621,7 @@ def __enter__(self: RunFolder): return self
 @patch
 def __exit__(self: RunFolder, *exception): self.close()
 
-# %% ../nbs/12_runs.ipynb #6bdce323
+# %% ../nbs/12_runs.ipynb #1b45da7d
 @patch
 def append(
     self: RunFolder,
@@ -619,7 +640,7 @@ def read(
     "The records of a log."
     return read_log(self.path/f"{log}.jsonl")
 
-# %% ../nbs/12_runs.ipynb #c8d1e74d
+# %% ../nbs/12_runs.ipynb #2118c051
 @patch
 def offsets(self: RunFolder) -> dict: # log -> bytes
     "Put the logs on the disk and say how long each one is."
@@ -649,7 +670,7 @@ def checkpoint(
     self.step, self.checkpoint_path = step, final
     self.prune()
 
-# %% ../nbs/12_runs.ipynb #6e60b2ad
+# %% ../nbs/12_runs.ipynb #5cc61d98
 @patch
 def checkpoints(self: RunFolder) -> dict: # step -> folder, in order
     "The checkpoints by step."
@@ -663,7 +684,7 @@ def prune(self: RunFolder):
     if not self.config.run.keep_last: return
     for step in steps[1:-self.config.run.keep_last]: shutil.rmtree(self.checkpoints()[step])
 
-# %% ../nbs/12_runs.ipynb #bb0d624d
+# %% ../nbs/12_runs.ipynb #97b5cc85
 @patch
 def complete(
     self: RunFolder,
@@ -692,7 +713,7 @@ def rewind(self: RunFolder):
         path = self.path/f"{log}.jsonl"
         if path.exists(): os.truncate(path, size)
 
-# %% ../nbs/12_runs.ipynb #efbac109
+# %% ../nbs/12_runs.ipynb #f983e32e
 class StopFlag:
     "A flag that the first interrupt raises; the second interrupt aborts."
 
@@ -713,7 +734,7 @@ class StopFlag:
         self.raised = True
         print("\nstopping after this step, with a checkpoint; once more to abort", file=sys.stderr)
 
-# %% ../nbs/12_runs.ipynb #cf363615
+# %% ../nbs/12_runs.ipynb #a63e8b8f
 class Progress:
     "A line of progress."
 
