@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['STATUSES', 'PLAIN_MODULES', 'NOT_PLAIN', 'AZR_BANNED', 'TRIVIAL', 'POOL', 'Outcome', 'Verdict', 'Check',
-           'server_settings', 'server_environment', 'ServerDied', 'read_reply', 'Server', 'is_plain', 'plain_node',
-           'plain_name', 'imported_names', 'dotted', 'banned_use', 'is_literal', 'make_job', 'as_outcome', 'agree',
-           'IsolationError', 'layer_names', 'default_workers', 'close_servers', 'insist', 'Pools', 'lost', 'Dispatcher',
-           'Workplace', 'Runner', 'literal_arguments', 'read_proposal', 'verdict', 'read_answer', 'to_run',
-           'same_value', 'compare', 'Sandbox', 'break_forks', 'bench_new_process', 'bench_pool', 'bench_level',
-           'bench_verifier', 'bench_latency']
+           'server_settings', 'server_environment', 'ServerDied', 'read_reply', 'Server', 'syntax_tree', 'is_plain',
+           'plain_node', 'plain_name', 'imported_names', 'dotted', 'banned_use', 'is_literal', 'make_job', 'as_outcome',
+           'agree', 'IsolationError', 'layer_names', 'default_workers', 'close_servers', 'insist', 'Pools', 'lost',
+           'Dispatcher', 'Workplace', 'Runner', 'literal_arguments', 'read_proposal', 'verdict', 'read_answer',
+           'to_run', 'same_value', 'compare', 'Sandbox', 'break_forks', 'bench_new_process', 'bench_pool',
+           'bench_level', 'bench_verifier', 'bench_latency']
 
 # %% ../nbs/02_verifier.ipynb #0bd8904b
 import ast
@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 import weakref
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -141,12 +142,18 @@ NOT_PLAIN = ("eval", "exec", "compile", "open", "input", "globals", "locals", "v
              "exit", "quit", "help", "getcontext", "setcontext", "localcontext", "get_type_hints", "ForwardRef", "purge", "mro",
              "gi_frame", "cr_frame", "f_globals", "f_builtins")
 
+def syntax_tree(source: str, mode: str = "exec") -> ast.AST | None: # None when it does not parse
+    "Parse a model's text, without the warnings that are meant for an author."
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try: return ast.parse(source, mode=mode)
+        except (SyntaxError, ValueError, RecursionError, MemoryError): return None
+
 @lru_cache(maxsize=4096)
 def is_plain(program: str) -> bool:
     "Whether the calls of a program may share one process."
-    try: tree = ast.parse(program)
-    except (SyntaxError, ValueError, RecursionError, MemoryError): return True  # nothing of it will run
-    return all(plain_node(node) for node in ast.walk(tree))
+    tree = syntax_tree(program)
+    return tree is None or all(plain_node(node) for node in ast.walk(tree))  # None: nothing of it will run
 
 def plain_node(node: ast.AST) -> bool:
     "Whether one node of a syntax tree keeps no state outside the program's namespace."
@@ -179,16 +186,16 @@ def imported_names(tree: ast.AST) -> tuple[dict[str, str], set[str]]: # local na
     return aliases, used
 
 def dotted(node: ast.AST, aliases: dict[str, str]) -> str: # "" when it does not start at an import
-    "The full name of an attribute chain."
-    if isinstance(node, ast.Name): return aliases.get(node.id, "")
-    if not isinstance(node, ast.Attribute): return ""
-    base = dotted(node.value, aliases)
-    return f"{base}.{node.attr}" if base else ""
+    "The full name of an attribute chain (of at most twenty links)."
+    parts = []
+    while isinstance(node, ast.Attribute) and len(parts) < 20: node, parts = node.value, [node.attr, *parts]
+    base = aliases.get(node.id, "") if isinstance(node, ast.Name) else ""
+    return ".".join([base, *parts]) if base else ""
 
 def banned_use(program: str, banned: Iterable[str]) -> str | None: # the banned name, None when there is none
     "The first banned name that a program uses."
-    try: tree = ast.parse(program)
-    except (SyntaxError, ValueError, RecursionError, MemoryError): return None
+    tree = syntax_tree(program)
+    if tree is None: return None
     aliases, used = imported_names(tree)
     used |= {dotted(node, aliases) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     return next((name for name in banned for use in sorted(used) if use == name or use.startswith(name + ".")), None)
@@ -395,7 +402,7 @@ class Runner(Workplace):
 def literal_arguments(source: str) -> str: # the list as one would write it, in the order in which it was written
     "Check that an argument list holds literals only, and normalise its spelling; raises `FormatError`."
     canonical_arguments(source)
-    return ast.unparse(ast.parse(f"f({source}\n)", mode="eval"))[2:-1]
+    return ast.unparse(syntax_tree(f"f({source}\n)", "eval"))[2:-1]
 
 def read_proposal(proposal: Proposal, literal_inputs: bool) -> Proposal | str: # the proposal in canonical form, or the reason why it has none
     "Parse a proposal's parts without running anything."
@@ -434,7 +441,8 @@ def same_value(
 ) -> bool:
     "Whether two canonical literals stand for the same value."
     if first == second or equality == "strict": return first == second
-    return bool(parse_literal(first) == parse_literal(second))
+    try: return bool(parse_literal(first) == parse_literal(second))
+    except ArithmeticError: return False  # Decimal('sNaN') refuses to be compared
 
 def compare(problem: Problem, form: str | FormatError, known: dict, equality: str) -> Check:
     "Judge an answer from what was executed: `known` maps a key of `to_run` to the outcome of each argument list."
