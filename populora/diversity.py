@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['MEASURES', 'FLAGS', 'parse_program', 'ast_depth', 'cyclomatic', 'docstring_of', 'code_lines', 'bound_names',
            'complexity', 'mean_complexity', 'cell_of', 'effective_number', 'Coverage', 'spread', 'program_form',
-           'DuplicateFilter', 'loaded_names', 'aliases', 'InputFlow', 'entry_point', 'ignores_input',
+           'DuplicateFilter', 'loaded_names', 'captured_names', 'aliases', 'InputFlow', 'entry_point', 'ignores_input',
            'returns_argument', 'mixing_operations', 'hash_like', 'problem_flags', 'exploit_counts']
 
-# %% ../nbs/08_diversity.ipynb #ca8c22e1
+# %% ../nbs/08_diversity.ipynb #977e1c7f
 import ast
 import hashlib
 import io
@@ -24,7 +24,7 @@ from fastcore.basics import patch
 
 from .problems import Problem
 
-# %% ../nbs/08_diversity.ipynb #413abb57
+# %% ../nbs/08_diversity.ipynb #8ea56c8d
 def parse_program(
     program: str,  # Python source
 ) -> ast.Module:  # its syntax tree
@@ -38,7 +38,7 @@ def parse_program(
     except (ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"program does not parse: {str(error) or type(error).__name__}") from None
 
-# %% ../nbs/08_diversity.ipynb #c9d8f3fa
+# %% ../nbs/08_diversity.ipynb #b5ad5c1b
 _MARKERS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 
 
@@ -53,7 +53,7 @@ def ast_depth(
         stack.extend((child, depth + 1) for child in ast.iter_child_nodes(node) if not isinstance(child, _MARKERS))
     return deepest
 
-# %% ../nbs/08_diversity.ipynb #06f702cb
+# %% ../nbs/08_diversity.ipynb #3f6593d0
 _BRANCHES = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.Assert)
 
 
@@ -74,7 +74,7 @@ def cyclomatic(
             points += not always
     return points
 
-# %% ../nbs/08_diversity.ipynb #ae4a9417
+# %% ../nbs/08_diversity.ipynb #4ee221b6
 _NOT_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 _SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -102,7 +102,7 @@ def code_lines(
         lines.update(range(token.start[0], token.end[0] + 1))
     return len(lines)
 
-# %% ../nbs/08_diversity.ipynb #3df9bac1
+# %% ../nbs/08_diversity.ipynb #ad27341e
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -127,7 +127,7 @@ def bound_names(
             names.add(node.asname)
     return names
 
-# %% ../nbs/08_diversity.ipynb #b63cc043
+# %% ../nbs/08_diversity.ipynb #c1cc6e9d
 MEASURES = ("ast_depth", "cyclomatic", "lines", "variables")
 
 
@@ -150,7 +150,7 @@ def mean_complexity(
     "The mean of each measure over a batch of programs."
     return {name: statistics.fmean(item[name] for item in measured) for name in MEASURES} if measured else None
 
-# %% ../nbs/08_diversity.ipynb #e8c7e24f
+# %% ../nbs/08_diversity.ipynb #d0c83e2f
 def cell_of(
     measured: Mapping[str, float],  # result of `complexity`
     exact: int = 16,  # m: values up to this have a bin each
@@ -159,7 +159,7 @@ def cell_of(
     values = [int(measured[name]) for name in MEASURES]
     return tuple(v if v <= exact else exact + (-(-v // exact) - 1).bit_length() for v in values)
 
-# %% ../nbs/08_diversity.ipynb #b46620b1
+# %% ../nbs/08_diversity.ipynb #faa5acb5
 def effective_number(
     counts: Iterable[int],  # occurrences of each category, >= 0
 ) -> float:  # between 1 and the number of categories that occur; 0 when there are none
@@ -168,7 +168,7 @@ def effective_number(
     total = sum(counts)
     return math.exp(-sum(count / total * math.log(count / total) for count in counts)) if counts else 0.0
 
-# %% ../nbs/08_diversity.ipynb #2e807152
+# %% ../nbs/08_diversity.ipynb #23db913a
 class Coverage:
     "The cells of the discretised complexity space that programs have occupied so far."
 
@@ -202,7 +202,7 @@ class Coverage:
     def __repr__(self) -> str:
         return f"Coverage(exact={self.exact}, cells={self.cells}, programs={self.counts.total()})"
 
-# %% ../nbs/08_diversity.ipynb #7b5d5172
+# %% ../nbs/08_diversity.ipynb #9e29ceb8
 @patch
 def update(
     self: Coverage,
@@ -227,7 +227,7 @@ def merge(
     self.counts.update(other.counts)
     return self.cells - before
 
-# %% ../nbs/08_diversity.ipynb #f2e1e776
+# %% ../nbs/08_diversity.ipynb #3b9c6ff8
 def spread(
     programs: Iterable[str | Mapping[str, float]],  # sources, or results of `complexity`
     exact: int = 16,  # as in `Coverage`
@@ -238,7 +238,7 @@ def spread(
     deviations = {name: statistics.pstdev(item[name] for item in measured) if measured else 0.0 for name in MEASURES}
     return {"cells": len(counts), "effective_cells": effective_number(counts.values()), **deviations}
 
-# %% ../nbs/08_diversity.ipynb #eacf6011
+# %% ../nbs/08_diversity.ipynb #af54d442
 _PLACEHOLDERS = {bool: True, int: 0, float: 0.0, complex: 0j, str: "s", bytes: b"s"}
 
 
@@ -257,6 +257,7 @@ class _Anonymizer(ast.NodeTransformer):
                 node = node.operand
         if self.constants and isinstance(node, ast.Constant):
             return ast.Constant(_PLACEHOLDERS.get(type(node.value), node.value))
+        # where a node keeps a name that the program binds; keyword and attribute names are not its own
         fields = {ast.alias: ("asname",), ast.keyword: (), ast.Attribute: ()}.get(type(node), ("id", "arg", "name", "rest"))
         for field in fields:
             if isinstance(getattr(node, field, None), str):
@@ -265,7 +266,7 @@ class _Anonymizer(ast.NodeTransformer):
             node.names = [self._name(name) for name in node.names]
         return self.generic_visit(node)
 
-# %% ../nbs/08_diversity.ipynb #4e88c91e
+# %% ../nbs/08_diversity.ipynb #13529f8f
 def program_form(
     program: str,  # Python source
     constants: bool = False,  # also anonymise constants: the shape
@@ -286,8 +287,9 @@ def program_form(
     except RecursionError:
         return program  # nested hundreds of levels deep: compared as written
 
-# %% ../nbs/08_diversity.ipynb #bae6951e
+# %% ../nbs/08_diversity.ipynb #abead254
 def _digest(*parts) -> str:
+    "A short hash of JSON-able parts."
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
@@ -306,7 +308,11 @@ class DuplicateFilter:
         exact = _digest(problem.kind, program_form(problem.program), list(problem.inputs))
         return exact, _digest(problem.kind, program_form(problem.program, constants=True))
 
-    def verdict(self, exact: str, near: str) -> str | None:
+    def verdict(
+        self,
+        exact: str,  # hash of the content
+        near: str,  # hash of the shape
+    ) -> str | None:  # "duplicate", "near_duplicate" or None
         "What a pair of hashes says about a problem."
         return "duplicate" if exact in self.exact else "near_duplicate" if near in self.near else None
 
@@ -321,7 +327,7 @@ class DuplicateFilter:
     def __len__(self) -> int:
         return len(self.exact)
 
-# %% ../nbs/08_diversity.ipynb #69e0de78
+# %% ../nbs/08_diversity.ipynb #956be15d
 @patch
 def check(
     self: DuplicateFilter,
@@ -343,9 +349,10 @@ def add(
     self.near.add(near)
     return found
 
-# %% ../nbs/08_diversity.ipynb #c218768d
+# %% ../nbs/08_diversity.ipynb #e1b575c5
 _ESCAPES = {"locals", "vars", "globals", "eval", "exec", "dir"}  # ways to read a name without naming it
 _UNFOLLOWED = (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await, ast.Delete, ast.ClassDef, ast.AsyncFunctionDef)
+_CHANGING = (ast.Call, ast.NamedExpr, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)  # expressions that may change objects
 
 
 def loaded_names(
@@ -354,6 +361,14 @@ def loaded_names(
     "The names that are read anywhere below some nodes."
     walked = (child for node in nodes if node is not None for child in ast.walk(node))
     return {child.id for child in walked if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load)}
+
+
+def captured_names(
+    function: ast.FunctionDef,  # one function
+) -> set[str]:
+    "The variables of a function that a function or lambda inside it reads."
+    inner = [node for node in ast.walk(function) if isinstance(node, (ast.FunctionDef, ast.Lambda)) and node is not function]
+    return bound_names(function) & set().union(*(loaded_names(node) - bound_names(node) for node in inner))
 
 
 def aliases(
@@ -374,42 +389,61 @@ def aliases(
 
     return close
 
-# %% ../nbs/08_diversity.ipynb #6f7a8354
+# %% ../nbs/08_diversity.ipynb #fe3605c1
 class InputFlow:
     "An approximate walk through a function that follows what may depend on its input."
 
-    def __init__(self, function: ast.FunctionDef):
+    def __init__(
+        self,
+        function: ast.FunctionDef,  # walked at once; the answer is in `used`
+    ):
         arguments = [node.arg for node in ast.walk(function.args) if isinstance(node, ast.arg)]
         self.local, self.close, self.used = bound_names(function, True), aliases(function), False
         self.walk(function.body, set(arguments), False)
 
-    def reads(self, tainted: set[str], *nodes: ast.AST | None) -> bool:
+    def reads(
+        self,
+        tainted: set[str],  # names that may depend on the input
+        *nodes: ast.AST | None,  # expressions
+    ) -> bool:
         "Whether some expressions read a name that may depend on the input."
         return bool(loaded_names(*nodes) & tainted)
 
-    def touch(self, node: ast.AST | None, tainted: set[str], steered: bool) -> set[str]:
+    def touch(
+        self,
+        node: ast.AST | None,  # an expression
+        tainted: set[str],  # names that may depend on the input
+        steered: bool,  # the input decides whether it is evaluated
+    ) -> set[str]:
         "The tainted names after an expression: its calls may change what they touch, `:=` binds."
         for part in ast.walk(node) if node is not None else ():
-            if isinstance(part, (ast.Call, ast.NamedExpr)) and (steered or self.reads(tainted, part)):
+            if isinstance(part, _CHANGING) and (steered or self.reads(tainted, part)):
                 tainted = tainted | (self.close(loaded_names(part) & self.local) | bound_names(part)) & self.local
         return tainted
 
-    def walk(self, statements: Sequence[ast.stmt], tainted: set[str], steered: bool) -> set[str]:
+    def walk(
+        self,
+        statements: Sequence[ast.stmt],  # a block; each goes to the method `on_` + its type, or to `on_other`
+        tainted: set[str],  # names that may depend on the input
+        steered: bool,  # the input decides whether the block runs
+    ) -> set[str]:
         "The tainted names after a block of statements."
         for statement in statements:
             step = getattr(self, f"on_{type(statement).__name__.lower()}", self.on_other)
             tainted = step(statement, tainted, steered)
         return tainted
 
-# %% ../nbs/08_diversity.ipynb #29105ab9
+# %% ../nbs/08_diversity.ipynb #aa574905
 @patch
 def on_return(self: InputFlow, node, tainted, steered):
+    "What is returned is the answer."
     self.used |= steered or self.reads(tainted, node.value)
     return tainted
 
 
 @patch
 def on_assign(self: InputFlow, node, tainted, steered):
+    "The targets depend on the input if the right side does; with `+=`, and for items and attributes, other names may too."
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     tainted = self.touch(node.value, tainted, steered)
     depends = steered or self.reads(tainted, node.value, *targets)
@@ -424,16 +458,19 @@ def on_assign(self: InputFlow, node, tainted, steered):
 
 @patch
 def on_annassign(self: InputFlow, node, tainted, steered):
+    "An annotation alone changes nothing."
     return self.on_assign(node, tainted, steered) if node.value is not None else tainted
 
 
 @patch
 def on_augassign(self: InputFlow, node, tainted, steered):
+    "As an assignment."
     return self.on_assign(node, tainted, steered)
 
-# %% ../nbs/08_diversity.ipynb #0fe47f32
+# %% ../nbs/08_diversity.ipynb #f82af74d
 @patch
 def on_if(self: InputFlow, node, tainted, steered):
+    "Both sides, joined."
     tainted = self.touch(node.test, tainted, steered)
     steered = steered or self.reads(tainted, node.test)
     return self.walk(node.body, tainted, steered) | self.walk(node.orelse, tainted, steered)
@@ -441,23 +478,26 @@ def on_if(self: InputFlow, node, tainted, steered):
 
 @patch
 def on_while(self: InputFlow, node, tainted, steered):
+    "The body, until the tainted names stay the same."
     source = node.test if isinstance(node, ast.While) else node.iter
     before = None
     while tainted != before:
         before = tainted = self.touch(source, tainted, steered)
         inside = steered or self.reads(tainted, source)
-        entered = tainted | bound_names(node.target) if isinstance(node, ast.For) and inside else tainted
+        entered = tainted | bound_names(node.target) if isinstance(node, ast.For) and inside else tainted  # the loop's own variable
         tainted = tainted | self.walk(node.body, entered, inside)
     return self.walk(node.orelse, tainted, inside) | tainted
 
 
 @patch
 def on_for(self: InputFlow, node, tainted, steered):
+    "As a `while` with a target."
     return self.on_while(node, tainted, steered)
 
-# %% ../nbs/08_diversity.ipynb #2c987de4
+# %% ../nbs/08_diversity.ipynb #268c5933
 @patch
 def on_functiondef(self: InputFlow, node, tainted, steered):
+    "The name depends on the input if the function does."
     own = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
     reads = steered or bool((loaded_names(*node.body) - own) & tainted) or self.reads(tainted, node.args, *node.decorator_list)
     return tainted | {node.name} if reads else tainted - {node.name}
@@ -465,31 +505,36 @@ def on_functiondef(self: InputFlow, node, tainted, steered):
 
 @patch
 def on_expr(self: InputFlow, node, tainted, steered):
+    "A call on its own line."
     return self.touch(node.value, tainted, steered)
 
 
 @patch
 def on_pass(self: InputFlow, node, tainted, steered):
+    "Nothing happens."
     return tainted
 
 
 @patch
 def on_break(self: InputFlow, node, tainted, steered):
+    "A jump that the input decides counts as a use."
     self.used |= steered
     return tainted
 
 
 @patch
 def on_continue(self: InputFlow, node, tainted, steered):
+    "As a `break`."
     return self.on_break(node, tainted, steered)
 
 
 @patch
 def on_other(self: InputFlow, node, tainted, steered):
+    "A statement that is not followed counts as a use of all that it reads."
     self.used |= steered or self.reads(tainted, node)
     return tainted | bound_names(node) if self.used else tainted
 
-# %% ../nbs/08_diversity.ipynb #2f830564
+# %% ../nbs/08_diversity.ipynb #90e15cc4
 def entry_point(
     program: str,  # Python source
 ) -> ast.FunctionDef | None:  # the last top-level `f`, or None
@@ -500,19 +545,19 @@ def entry_point(
 
 def ignores_input(
     program: str,  # Python source with the entry point `f`
-) -> bool:  # True only when the analysis is sure
-    "Whether the value of `f` provably does not depend on its arguments (approximate: False when in doubt)."
+) -> bool:  # True only when the walk could follow the whole function
+    "Whether the value of `f` does not depend on its arguments (approximate: False when in doubt)."
     function = entry_point(program)
     if function is None or function.decorator_list or loaded_names(function) & _ESCAPES:
         return False
-    if any(isinstance(node, _UNFOLLOWED) for node in ast.walk(function)):
+    if captured_names(function) or any(isinstance(node, _UNFOLLOWED) for node in ast.walk(function)):
         return False
     try:
         return not InputFlow(function).used
     except RecursionError:
         return False  # hundreds of branches inside one another
 
-# %% ../nbs/08_diversity.ipynb #2760bfe3
+# %% ../nbs/08_diversity.ipynb #bd4e0973
 def returns_argument(
     program: str,  # Python source with the entry point `f`
 ) -> bool:
@@ -535,7 +580,7 @@ def returns_argument(
         holds = holds | targets if value.id in holds else holds - targets
     return False
 
-# %% ../nbs/08_diversity.ipynb #6cae5e46
+# %% ../nbs/08_diversity.ipynb #3e51049c
 def mixing_operations(
     program: str,  # Python source
 ) -> int:
@@ -559,7 +604,7 @@ def hash_like(
     "Whether a program looks like a hash function (a heuristic)."
     return mixing_operations(program) >= threshold
 
-# %% ../nbs/08_diversity.ipynb #42fe6ba6
+# %% ../nbs/08_diversity.ipynb #cc4de376
 FLAGS = ("duplicate", "near_duplicate", "constant", "ignores_input", "trivial", "hash_like")
 
 
@@ -584,4 +629,4 @@ def exploit_counts(
 ) -> dict[str, int]:  # a count for each of "duplicates", "near_duplicates", "constant", "ignores_input", "trivial", "hash_like"
     "How many problems carry each flag."
     counts = Counter(name for names in flags for name in names)
-    return {name + "s" * name.endswith("duplicate"): counts[name] for name in FLAGS}
+    return {f"{name}s" if name.endswith("duplicate") else name: counts[name] for name in FLAGS}

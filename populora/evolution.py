@@ -9,7 +9,7 @@ __all__ = ['NULL', 'MUTATIONS', 'CROSSOVERS', 'CONTROLS', 'EXTRAS', 'OPERATORS',
            'extrapolative', 'copy', 'midpoint', 'dare_factors', 'neftune', 'task_arithmetic', 'ties',
            'default_strength', 'Replacement']
 
-# %% ../nbs/07_evolution.ipynb #f3afb76b
+# %% ../nbs/07_evolution.ipynb #44c1dbfb
 import inspect
 import math
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from torch import Tensor
 from .lora import Adapter, init_factors, torch_rng
 from .matchmaking import Ladder
 
-# %% ../nbs/07_evolution.ipynb #d0cf31d2
+# %% ../nbs/07_evolution.ipynb #84f4f0b5
 def basis(
     X: Tensor,  # columns to span (d, m), float64
 ) -> tuple[Tensor, Tensor]:  # Q (d, k) with orthonormal columns, R (k, m); X = Q R
@@ -38,7 +38,7 @@ def basis(
     root, vectors = values[keep].sqrt(), vectors[:, keep]
     return X @ (vectors / root / scale[:, None]), root[:, None] * vectors.T * scale
 
-# %% ../nbs/07_evolution.ipynb #ce6438b9
+# %% ../nbs/07_evolution.ipynb #efabb7a3
 class Frame(NamedTuple):
     "Several adapters of one layer in a common basis: W_i = left @ cores[i] @ right.T."
 
@@ -59,7 +59,7 @@ def frame(
     probe = torch.cos(torch.arange(right.shape[0], dtype=torch.float64))
     return Frame(left, right, cores, probe @ right)
 
-# %% ../nbs/07_evolution.ipynb #ec7c9871
+# %% ../nbs/07_evolution.ipynb #ea804e94
 NULL = 1e-6  # singular values below this share of the largest carry nothing
 
 
@@ -74,7 +74,7 @@ def components(
     sign = torch.where(probe @ V < 0, -1.0, 1.0).to(V)
     return U * sign, s, V * sign
 
-# %% ../nbs/07_evolution.ipynb #94f125d4
+# %% ../nbs/07_evolution.ipynb #c945e05d
 def with_fresh_rows(
     A: Tensor,  # live rows (k, d_in)
     B: Tensor,  # live columns (d_out, k)
@@ -100,7 +100,7 @@ def factors(
     root = s.sqrt()
     return with_fresh_rows((parents.right @ (V * root)).T, parents.left @ (U * root), rank, rng)
 
-# %% ../nbs/07_evolution.ipynb #9f3e5547
+# %% ../nbs/07_evolution.ipynb #8ac8a680
 def relative_change(
     child: Adapter,  # the adapter to measure
     parent: Adapter,  # the adapter to compare with
@@ -126,7 +126,7 @@ def _core_and_probe(pair: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
     alone = frame([pair])
     return alone.cores[0], alone.probe
 
-# %% ../nbs/07_evolution.ipynb #2e0e5773
+# %% ../nbs/07_evolution.ipynb #8e761c9d
 def learning_signal(
     adapter: Adapter,  # the adapter to test
     rng: torch.Generator,  # draws the functionals
@@ -140,7 +140,7 @@ def learning_signal(
         signal[layer] = to_A.square().sum(1) + to_B.square().sum(0)
     return signal
 
-# %% ../nbs/07_evolution.ipynb #1705b0ad
+# %% ../nbs/07_evolution.ipynb #a4453794
 def _start(parents: Sequence[Adapter], rng: torch.Generator, least: int) -> int:
     "Refuse parents that cannot be combined, and draw the child's seed."
     if len(parents) < least:
@@ -163,7 +163,7 @@ def _check(name: str, value: float, low: float, high: float = math.inf) -> None:
     if not low <= value < high:
         raise ValueError(f"{name}={value}: must be at least {low}" + ("" if high == math.inf else f" and less than {high}"))
 
-# %% ../nbs/07_evolution.ipynb #cad4b0b3
+# %% ../nbs/07_evolution.ipynb #37787095
 def _by_core(
     parents: Sequence[Adapter],  # fittest first
     seed: int,  # of this child
@@ -178,7 +178,7 @@ def _by_core(
         child[layer] = tuple(x.to(A.dtype) for x in pair)
     return parents[0].like(child)
 
-# %% ../nbs/07_evolution.ipynb #1be7bc3b
+# %% ../nbs/07_evolution.ipynb #cbeee9fe
 def _copied(pair: tuple[Tensor, Tensor], rng: torch.Generator) -> tuple[Tensor, Tensor]:
     "A layer's own factors, with dead directions made able to learn."
     A, B = pair
@@ -188,7 +188,7 @@ def _copied(pair: tuple[Tensor, Tensor], rng: torch.Generator) -> tuple[Tensor, 
         A[dead] = init_factors(A.shape[1], B.shape[0], int(dead.sum()), rng, A.dtype)[0]
     return A, B
 
-# %% ../nbs/07_evolution.ipynb #1d4bfc6b
+# %% ../nbs/07_evolution.ipynb #ff48be89
 def svd_structured(
     parents: Sequence[Adapter],  # the first is mutated
     rng: torch.Generator,  # CPU generator; gives one number
@@ -209,7 +209,7 @@ def svd_structured(
 
     return _by_core(parents[:1], _start(parents, rng, 1), change)
 
-# %% ../nbs/07_evolution.ipynb #7d537937
+# %% ../nbs/07_evolution.ipynb #944738bc
 def _noisy(pair: tuple[Tensor, Tensor], rng: torch.Generator, eps_A: float, eps_B: float, uniform: bool = False) -> tuple[Tensor, Tensor]:
     "Add noise of unit variance, times eps times the factor's rms, to balanced factors."
     rank, dtype = pair[0].shape[0], pair[0].dtype
@@ -226,7 +226,7 @@ def _noisy(pair: tuple[Tensor, Tensor], rng: torch.Generator, eps_A: float, eps_
         noisy.append(X + eps * rms * noise[:k].T)
     return tuple(x.to(dtype) for x in with_fresh_rows(noisy[0].T, noisy[1], rank, rng))
 
-# %% ../nbs/07_evolution.ipynb #4a768ddf
+# %% ../nbs/07_evolution.ipynb #0605628b
 def layer_selective_gaussian(
     parents: Sequence[Adapter],  # the first is mutated
     rng: torch.Generator,  # CPU generator; gives one number
@@ -255,7 +255,7 @@ def full_gaussian(
     "In every layer: A += eps rms(A) N(0,1), B += eps rms(B) N(0,1)."
     return layer_selective_gaussian(parents, rng, eps=eps, fraction=1.0)
 
-# %% ../nbs/07_evolution.ipynb #00780aa5
+# %% ../nbs/07_evolution.ipynb #d065bccd
 def component_masking(
     parents: Sequence[Adapter],  # the first is mutated
     rng: torch.Generator,  # CPU generator; gives one number
@@ -273,7 +273,7 @@ def component_masking(
 
     return _by_core(parents[:1], _start(parents, rng, 1), change)
 
-# %% ../nbs/07_evolution.ipynb #5d889678
+# %% ../nbs/07_evolution.ipynb #cada4b8b
 def dare(
     parents: Sequence[Adapter],  # two or more, averaged
     rng: torch.Generator,  # CPU generator; gives one number
@@ -293,7 +293,7 @@ def dare(
 
     return _by_core(parents, _start(parents, rng, 2), change)
 
-# %% ../nbs/07_evolution.ipynb #b2cac0ab
+# %% ../nbs/07_evolution.ipynb #912fbe32
 def layer_wise(
     parents: Sequence[Adapter],  # two or more
     rng: torch.Generator,  # CPU generator; gives one number
@@ -322,7 +322,7 @@ def svd_subspace(
 
     return _by_core(parents[:2], _start(parents, rng, 2), change)
 
-# %% ../nbs/07_evolution.ipynb #86f063cd
+# %% ../nbs/07_evolution.ipynb #dede7ae0
 def extrapolative(
     parents: Sequence[Adapter],  # the first two are used, the fitter first
     rng: torch.Generator,  # CPU generator; gives one number
@@ -336,7 +336,7 @@ def extrapolative(
     eta = low + (high - low) * float(torch.rand(1, generator=torch_rng(seed, "eta"), dtype=torch.float64))
     return _by_core(parents[:2], seed, lambda common, _: common.cores[1] + eta * (common.cores[0] - common.cores[1]))
 
-# %% ../nbs/07_evolution.ipynb #bf97bd0e
+# %% ../nbs/07_evolution.ipynb #0bb3acd0
 def copy(
     parents: Sequence[Adapter],  # the first is copied
     rng: torch.Generator,  # CPU generator; gives one number
@@ -353,7 +353,7 @@ def midpoint(
     "W' = mean of the parents' W, cut to the rank."
     return _by_core(parents, _start(parents, rng, 2), lambda common, _: sum(common.cores) / len(common.cores))
 
-# %% ../nbs/07_evolution.ipynb #cdfd5d21
+# %% ../nbs/07_evolution.ipynb #df147c55
 def dare_factors(
     parents: Sequence[Adapter],  # two or more, averaged
     rng: torch.Generator,  # CPU generator; gives one number
@@ -393,7 +393,7 @@ def task_arithmetic(
     "W' = weight * sum of the parents' W, cut to the rank."
     return _by_core(parents, _start(parents, rng, 2), lambda common, _: weight * sum(common.cores))
 
-# %% ../nbs/07_evolution.ipynb #647ba2e0
+# %% ../nbs/07_evolution.ipynb #d3300880
 def ties(
     parents: Sequence[Adapter],  # two or more
     rng: torch.Generator,  # CPU generator; gives one number
@@ -420,7 +420,7 @@ def ties(
 
     return _by_core(parents, _start(parents, rng, 2), change)
 
-# %% ../nbs/07_evolution.ipynb #0f39f3db
+# %% ../nbs/07_evolution.ipynb #b64c52f5
 MUTATIONS = {f.__name__: f for f in (svd_structured, layer_selective_gaussian, component_masking, full_gaussian)}
 CROSSOVERS = {f.__name__: f for f in (dare, layer_wise, svd_subspace, extrapolative)}
 CONTROLS = {f.__name__: f for f in (copy, midpoint)}
@@ -436,7 +436,7 @@ def default_strength(
         raise ValueError(f"operator={name!r}: must be one of {sorted(OPERATORS)}")
     return {k: p.default for k, p in inspect.signature(OPERATORS[name]).parameters.items() if p.default is not p.empty}
 
-# %% ../nbs/07_evolution.ipynb #7c04e2f3
+# %% ../nbs/07_evolution.ipynb #91b2bac4
 class Replacement:
     "Every few steps, the bottom of each role gives way to children of the rest."
 
@@ -467,7 +467,7 @@ class Replacement:
         "Whether a replacement follows this step."
         return self.interval > 0 and step > 0 and step % self.interval == 0
 
-# %% ../nbs/07_evolution.ipynb #b23def73
+# %% ../nbs/07_evolution.ipynb #56a144d6
 def _check_replacement(self: Replacement, strengths: dict) -> None:
     "Refuse settings that cannot work, and say which."
     if self.interval < 0:
@@ -491,7 +491,7 @@ def _check_replacement(self: Replacement, strengths: dict) -> None:
         if unknown or name not in self.strengths:
             raise ValueError(f"strengths[{name!r}]: " + (f"has no {sorted(unknown)}" if unknown else "is not among the operators in use"))
 
-# %% ../nbs/07_evolution.ipynb #b89a0a64
+# %% ../nbs/07_evolution.ipynb #c07f32fe
 @patch
 def in_grace(
     self: Replacement,
@@ -520,7 +520,7 @@ def culled(
         worst_first = rng.permutation(worst_first).tolist()
     return [name for name in worst_first if not self.in_grace(name, ladder)][:count]
 
-# %% ../nbs/07_evolution.ipynb #69653620
+# %% ../nbs/07_evolution.ipynb #6bec35c5
 @patch
 def breed(
     self: Replacement,
@@ -536,7 +536,7 @@ def breed(
     child = OPERATORS[operator]([population.adapter(name) for name in parents], torch_rng(rng), **self.strengths[operator])
     return child, operator, parents
 
-# %% ../nbs/07_evolution.ipynb #3922b36d
+# %% ../nbs/07_evolution.ipynb #22b42a7c
 @patch
 def _born(self: Replacement, ladder: Ladder, name: str, parents: Sequence[str], step: int) -> None:
     "Give a newborn its rating and note its birth."
@@ -574,7 +574,7 @@ def apply(
     self.last = step
     return births
 
-# %% ../nbs/07_evolution.ipynb #0fece35c
+# %% ../nbs/07_evolution.ipynb #b3c14913
 @patch
 def state_dict(self: Replacement) -> dict:  # JSON-able
     "Births so far, for grace and for the share of culled newborns."

@@ -7,8 +7,11 @@ __all__ = ['PLAIN', 'torch_rng', 'checked_pair', 'Adapter', 'init_factors', 'ini
            'RowPlan', 'add_lora', 'MemberRef', 'Stack', 'LoraPopulation', 'check_population', 'save_adapter',
            'check_config', 'load_adapter']
 
-# %% ../nbs/06_lora.ipynb #4fbe558b
-import hashlib, json, math, re
+# %% ../nbs/06_lora.ipynb #9405350c
+import hashlib
+import json
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,7 +26,7 @@ import torch
 from fastcore.basics import patch
 from torch import Tensor, nn
 
-# %% ../nbs/06_lora.ipynb #92c2707b
+# %% ../nbs/06_lora.ipynb #53e38ec4
 def torch_rng(
     source: int | np.random.Generator | torch.Generator, # a seed, or a generator that gives one draw
     *labels: str | int | float | tuple | None, # what the stream is for
@@ -36,7 +39,7 @@ def torch_rng(
     digest = hashlib.sha256(repr((seed, *labels)).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
-# %% ../nbs/06_lora.ipynb #52354fd4
+# %% ../nbs/06_lora.ipynb #2b3c6a94
 def checked_pair(
     layer: str, # full module path, for the messages
     A: Tensor, # (r, d_in)
@@ -48,9 +51,9 @@ def checked_pair(
     dtype = torch.float64 if torch.float64 in (A.dtype, B.dtype) else torch.float32
     return tuple(t.detach().to("cpu", dtype, copy=True).contiguous() for t in (A, B))
 
-# %% ../nbs/06_lora.ipynb #965f705b
+# %% ../nbs/06_lora.ipynb #9834d6c7
 class Adapter(Mapping):
-    "The LoRA factors of one member: layer path -> (A, B). Immutable; compares by value."
+    "The LoRA factors of one member: layer path -> (A, B). Never changed in place; compares by value."
     __hash__ = None
 
     def __init__(self,
@@ -74,7 +77,7 @@ class Adapter(Mapping):
         "The factor alpha / r that multiplies B A in the forward pass."
         return self.alpha / self.rank
 
-# %% ../nbs/06_lora.ipynb #3a9fca27
+# %% ../nbs/06_lora.ipynb #57eee2f9
 @patch
 def __eq__(self: Adapter, other: object) -> bool:
     "Same layers, same alpha, same numbers."
@@ -106,24 +109,24 @@ def norm(self: Adapter,
     squares = [((B.double().T @ B.double()) * (A.double() @ A.double().T)).sum() for A, B in pairs]
     return math.sqrt(max(0.0, float(sum(squares))))
 
-# %% ../nbs/06_lora.ipynb #b5ba7f32
+# %% ../nbs/06_lora.ipynb #ae5d70e5
 def init_factors(
     d_in: int, # columns of A
     d_out: int, # rows of B
     rank: int, # rows of A
     rng: torch.Generator, # CPU stream of this layer
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype = torch.float32, # of the result; numbers are drawn in fp32
 ) -> tuple[Tensor, Tensor]: # A (r, d_in), B (d_out, r)
     "PEFT's default LoRA start: A uniform in +-1/sqrt(d_in), B zero."
     A = torch.empty(rank, d_in)
     nn.init.kaiming_uniform_(A, a=math.sqrt(5), generator=rng)
     return A.to(dtype), torch.zeros(d_out, rank, dtype=dtype)
 
-# %% ../nbs/06_lora.ipynb #3b437ed5
+# %% ../nbs/06_lora.ipynb #56c03414
 def init_adapter(
     shapes: Mapping[str, tuple[int, int]], # layer path -> (d_in, d_out)
-    rank: int,
-    alpha: float,
+    rank: int, # of every layer
+    alpha: float, # LoRA's alpha
     seed: int, # root of the streams
     *labels: str | int, # usually the member's name
 ) -> Adapter:
@@ -131,7 +134,7 @@ def init_adapter(
     return Adapter({layer: init_factors(d_in, d_out, rank, torch_rng(seed, "lora-init", *labels, layer))
                     for layer, (d_in, d_out) in shapes.items()}, alpha)
 
-# %% ../nbs/06_lora.ipynb #374d9a9c
+# %% ../nbs/06_lora.ipynb #0171173f
 def find_targets(
     base: nn.Module, # the model
     targets: str | Sequence[str] = "all-linear", # "all-linear", or last parts of module paths, or full paths
@@ -153,7 +156,7 @@ def find_targets(
         if uses[id(module.weight)] > 1: raise ValueError(f"targets: {name} shares its weight with another module; leave it out")
     return chosen
 
-# %% ../nbs/06_lora.ipynb #130f9d00
+# %% ../nbs/06_lora.ipynb #c648ecb0
 def check_target(
     want: str, # what the user asked for
     found: Sequence[tuple[str, nn.Module]], # the modules of that name
@@ -169,7 +172,7 @@ def check_target(
         kind = "the output head" if module is head else "an embedding" if isinstance(module, nn.Embedding) else f"a {type(module).__name__}"
         if name not in linear: raise ValueError(f"target {want!r}: {name} is {kind}, which carries no adapter; leave it out")
 
-# %% ../nbs/06_lora.ipynb #9945f5f3
+# %% ../nbs/06_lora.ipynb #13b73083
 class RowPlan:
     "How the rows of one batch are grouped by member."
     def __init__(self,
@@ -195,14 +198,14 @@ class RowPlan:
         if key not in self.cache: self.cache[key] = torch.tensor(getattr(self, what), dtype=torch.long, device=device)
         return self.cache[key]
 
-# %% ../nbs/06_lora.ipynb #3861edbd
+# %% ../nbs/06_lora.ipynb #8173f3a4
 def add_lora(
     x: Tensor, # layer input (rows, ..., d_in)
     out: Tensor, # base output (rows, ..., d_out)
     A: Tensor, # (K, r, d_in), the members present
     B: Tensor, # (K, d_out, r)
     scale: float, # alpha / r
-    plan: RowPlan,
+    plan: RowPlan, # which row belongs to whom
 ) -> Tensor: # (rows, ..., d_out)
     "The base output plus each row's own LoRA term."
     count, d_in, d_out = A.shape[0], A.shape[-1], B.shape[-2]
@@ -217,16 +220,16 @@ def add_lora(
     if len(plan.adapted) == plan.n_rows: return torch.add(out, delta, alpha=scale)
     return out.index_add(0, plan.index("adapted", x.device), delta, alpha=scale)
 
-# %% ../nbs/06_lora.ipynb #610c536d
+# %% ../nbs/06_lora.ipynb #16a8c634
 @dataclass(frozen=True)
 class MemberRef:
     "A member at one moment: changed weights have a new version, so nothing that caches by name can serve an old one."
-    name: str
-    version: int
+    name: str # a member
+    version: int # how often its weights have been changed or replaced
 
     def __str__(self) -> str: return f"{self.name}-v{self.version}"
 
-# %% ../nbs/06_lora.ipynb #ddc484d5
+# %% ../nbs/06_lora.ipynb #24dab9a8
 @dataclass(eq=False)
 class Stack:
     "The adapters of all members on one target layer."
@@ -234,14 +237,14 @@ class Stack:
     A: nn.Parameter # (M, r, d_in)
     B: nn.Parameter # (M, d_out, r)
 
-# %% ../nbs/06_lora.ipynb #190abdca
+# %% ../nbs/06_lora.ipynb #7255e2e7
 class LoraPopulation:
     "LoRA adapters of several members on one frozen base."
     def __init__(self,
         base: nn.Module, # the model; its weights are frozen here
         names: Sequence[str], # one name a member, legal as folder names
-        rank: int = 8,
-        alpha: float = 16,
+        rank: int = 8, # of every adapter on every layer
+        alpha: float = 16, # LoRA's alpha
         targets: str | Sequence[str] = "all-linear", # see find_targets
         seed: int = 0, # root of the initial weights' streams
     ):
@@ -272,14 +275,14 @@ class LoraPopulation:
     def __deepcopy__(self, memo):
         raise TypeError("a population cannot be copied with its base: copy the base before making the population, or call .close() first")
 
-# %% ../nbs/06_lora.ipynb #7df0cd6a
+# %% ../nbs/06_lora.ipynb #e3c9d42e
 def check_population(
-    base: nn.Module,
-    names: Sequence[str],
-    rank: int,
-    alpha: float,
+    base: nn.Module, # the model, without adapters
+    names: Sequence[str], # different from each other, legal as folder names
+    rank: int, # at least 1
+    alpha: float, # positive
 ) -> None:
-    "Refuse what the constructor cannot honor."
+    "Refuse a population that cannot be made, and say which field is wrong."
     if isinstance(names, str) or not names: raise ValueError(f"names={names!r}: must be a non-empty sequence of names")
     for name in names:
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", name):
@@ -290,11 +293,11 @@ def check_population(
     if any("lora_" in name for name, _ in base.named_modules()):
         raise ValueError("base: already carries PEFT layers; pass the plain model (peft_model.unload())")
 
-# %% ../nbs/06_lora.ipynb #97e3bff4
+# %% ../nbs/06_lora.ipynb #7644bf3b
 @patch
 def factors(self: LoraPopulation,
-    stack: Stack,
-    plan: RowPlan,
+    stack: Stack, # one target layer
+    plan: RowPlan, # gives the members present
     dtype: torch.dtype, # compute dtype
 ) -> tuple[Tensor, Tensor]: # A (K, r, d_in), B (K, d_out, r), in the compute dtype
     "The factors of the members present, cast from the masters."
@@ -307,7 +310,7 @@ def factors(self: LoraPopulation,
     if not recording: plan.cache[stack.layer] = (stamp, (A, B))
     return A, B
 
-# %% ../nbs/06_lora.ipynb #c47d1dfb
+# %% ../nbs/06_lora.ipynb #0ebcd1e1
 @patch
 def _hook(self: LoraPopulation, stack: Stack, module: nn.Module, args: tuple, output: Tensor) -> Tensor | None:
     "Add each row's LoRA term to the output of one target layer."
@@ -325,7 +328,7 @@ def _check_backward(self: LoraPopulation, plan: RowPlan, grad: Tensor) -> None:
     "Refuse a backward pass that has left its row context: activation checkpointing would recompute other rows."
     if self._plan is not plan: raise RuntimeError("backward outside of its rows(...) context: call loss.backward() before leaving it")
 
-# %% ../nbs/06_lora.ipynb #3ad6aceb
+# %% ../nbs/06_lora.ipynb #1d159f49
 @patch
 @contextmanager
 def rows(self: LoraPopulation,
@@ -343,22 +346,28 @@ def rows(self: LoraPopulation,
         self._lock.release()
 
 @patch
-def index(self: LoraPopulation, name: str) -> int:
+def index(self: LoraPopulation,
+    name: str, # a member
+) -> int: # its place along the first axis
     "The position of a member in the stacked parameters."
     if name in self._versions: return self.names.index(name)
     near = get_close_matches(str(name), self.names, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"choose from {list(self.names)}"
     raise KeyError(f"member {name!r}: not in the population; {hint}")
 
-# %% ../nbs/06_lora.ipynb #88081822
+# %% ../nbs/06_lora.ipynb #7bce9245
 @patch
-def ref(self: LoraPopulation, name: str) -> MemberRef:
+def ref(self: LoraPopulation,
+    name: str, # a member
+) -> MemberRef: # name and version
     "The member and the version of its weights."
     self.index(name)
     return MemberRef(name, self._versions[name])
 
 @patch
-def bump(self: LoraPopulation, name: str) -> MemberRef:
+def bump(self: LoraPopulation,
+    name: str, # a member
+) -> MemberRef: # with the new version
     "Note that a member's weights have changed."
     self.index(name)
     self._versions[name] += 1
@@ -377,19 +386,26 @@ def parameters(self: LoraPopulation) -> list[nn.Parameter]:
     return [p for stack in self.stacks.values() for p in (stack.A, stack.B)]
 
 @patch
-def parameters_of(self: LoraPopulation, name: str) -> dict[str, tuple[Tensor, Tensor]]:
-    "One member's slices of the masters, as views (layer path -> (A, B))."
+def parameters_of(self: LoraPopulation,
+    name: str, # a member
+) -> dict[str, tuple[Tensor, Tensor]]: # layer path -> (A (r, d_in), B (d_out, r))
+    "One member's slices of the masters, as views."
     i = self.index(name)
     return {layer: (stack.A.detach()[i], stack.B.detach()[i]) for layer, stack in self.stacks.items()}
 
 @patch
-def adapter(self: LoraPopulation, name: str) -> Adapter:
+def adapter(self: LoraPopulation,
+    name: str, # a member
+) -> Adapter: # a copy
     "One member's weights as a value."
     return Adapter(self.parameters_of(name), self.alpha)
 
-# %% ../nbs/06_lora.ipynb #58974665
+# %% ../nbs/06_lora.ipynb #7c876dc6
 @patch
-def check_adapter(self: LoraPopulation, name: str, adapter: Adapter) -> None:
+def check_adapter(self: LoraPopulation,
+    name: str, # a member, for the messages
+    adapter: Adapter, # what it shall become
+) -> None:
     "Refuse an adapter that does not fit this population."
     for field in ("rank", "alpha"):
         got, ours = getattr(adapter, field), getattr(self, field)
@@ -421,9 +437,9 @@ def replace(self: LoraPopulation,
     for callback in self._listeners: callback(name)
     return self.ref(name)
 
-# %% ../nbs/06_lora.ipynb #32154166
+# %% ../nbs/06_lora.ipynb #a197c0d0
 def save_adapter(
-    adapter: Adapter,
+    adapter: Adapter, # what to save
     folder: str | Path, # made if missing
     target_modules: Sequence[str] | None = None, # names for PEFT's config; None means the full paths
     base_name: str = "", # what PEFT should load as the base
@@ -443,7 +459,7 @@ def save_adapter(
     tensors = {f"base_model.model.{layer}.lora_{side}.weight": t for layer, pair in adapter.items() for side, t in zip("AB", pair)}
     save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt", **(header or {})})
 
-# %% ../nbs/06_lora.ipynb #171df9e6
+# %% ../nbs/06_lora.ipynb #cd35b5ce
 PLAIN = {
     "peft_type": ("LORA",), "use_dora": (False,), "use_rslora": (False,), "use_qalora": (False,), "lora_bias": (False,), "bias": ("none",),
     "rank_pattern": ({},), "alpha_pattern": ({},), "modules_to_save": (None, []), "target_parameters": (None, []),
@@ -461,7 +477,7 @@ def check_config(
         if value is None and allowed[0] in (False, {}): continue
         if value not in allowed: raise ValueError(f"{where}: {field}={value!r} is not plain LoRA; retrain it with {field}={allowed[0]!r}")
 
-# %% ../nbs/06_lora.ipynb #78cabe1b
+# %% ../nbs/06_lora.ipynb #e9a3f84a
 def load_adapter(
     folder: str | Path, # a PEFT folder
 ) -> tuple[Adapter, dict[str, str]]: # the adapter and the header of its weights file
@@ -486,7 +502,7 @@ def load_adapter(
         raise ValueError(f"{folder}: r={config['r']} but the tensors have rank {adapter.rank}; the folder mixes two adapters")
     return adapter, header
 
-# %% ../nbs/06_lora.ipynb #3629a2ec
+# %% ../nbs/06_lora.ipynb #acdc8086
 @patch
 def fingerprint(self: LoraPopulation) -> str:
     "A short hash of the base's target layers."
@@ -516,7 +532,7 @@ def save_peft(self: LoraPopulation,
         header = {"member": name, "version": str(self.ref(name).version), "base": base_print}
         save_adapter(self.adapter(name), Path(folder) / name, modules, base_name, header)
 
-# %% ../nbs/06_lora.ipynb #67e36395
+# %% ../nbs/06_lora.ipynb #20a067ad
 @patch
 def load_peft(self: LoraPopulation,
     folder: str | Path, # holds one PEFT folder a member
@@ -535,10 +551,10 @@ def load_peft(self: LoraPopulation,
         self.replace(name, adapter)
         self._versions[name] = saved if saved > current or same else current + 1
 
-# %% ../nbs/06_lora.ipynb #1a12c052
+# %% ../nbs/06_lora.ipynb #d006dd17
 @patch
 def checkpointing(self: LoraPopulation,
-    on: bool = True,
+    on: bool = True, # False: keep the activations again
 ) -> None:
     "Recompute activations in the backward pass instead of keeping them (less memory, one more forward)."
     word = "activation" if hasattr(self.base, "activation_checkpointing_enable") else "gradient"   # the newer name in transformers
@@ -557,9 +573,11 @@ def close(self: LoraPopulation) -> None:
     for hook in self._hooks: hook.remove()
     self._hooks.clear()
 
-# %% ../nbs/06_lora.ipynb #f780157a
+# %% ../nbs/06_lora.ipynb #0c7bca24
 @patch
-def merged_state_dict(self: LoraPopulation, name: str) -> dict[str, Tensor]:
+def merged_state_dict(self: LoraPopulation,
+    name: str, # a member
+) -> dict[str, Tensor]: # parameter path -> weights, in the base's dtype
     "The base's state dict with one member folded in."
     state, adapter = dict(self.base.state_dict()), self.adapter(name)
     for layer in adapter:
