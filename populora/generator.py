@@ -13,7 +13,7 @@ __all__ = ['NUMBERS', 'TEXT', 'CONTAINERS', 'BASIC', 'RICH_SINGLES', 'RICH_CONTA
            'program_shape', 'Procedure', 'WordProblem', 'procedures', 'generate_word_problem', 'parse_word_problem',
            'AnchorItem', 'anchor_set', 'word_anchor_set', 'held_out_keys', 'is_held_out', 'anchor_hash']
 
-# %% ../nbs/04_generator.ipynb #1a7983c4
+# %% ../nbs/04_generator.ipynb #971fe2ec
 import ast
 import hashlib
 import re
@@ -21,10 +21,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+from fastcore.basics import patch
 
 from .problems import KINDS, Problem, canonical, check_kind
 
-# %% ../nbs/04_generator.ipynb #fd857346
+# %% ../nbs/04_generator.ipynb #ae8466c5
 _BINDS = {ast.IfExp: 1, ast.Lambda: 1, ast.Or: 2, ast.And: 3, ast.Not: 4, ast.Compare: 5, ast.Add: 6, ast.Sub: 6,
           ast.Mult: 7, ast.FloorDiv: 7, ast.Mod: 7, ast.USub: 8}
 _ATOM = 9
@@ -42,7 +43,7 @@ def _asks(parent, field): # 0 (anything) .. 9 (a name, a call)
         return _binding(parent) + (field != "left" or isinstance(parent, ast.Compare))
     return 0
 
-# %% ../nbs/04_generator.ipynb #139e1c67
+# %% ../nbs/04_generator.ipynb #7dea1d66
 @dataclass(frozen=True)
 class Hole:
     "One hole of a template."
@@ -63,7 +64,7 @@ class Template:
     repeated: frozenset[str] # labels that occur again
     changed: frozenset[str] # labels of existing variables that open a line, so that the line changes them
 
-# %% ../nbs/04_generator.ipynb #08fe48ba
+# %% ../nbs/04_generator.ipynb #cb84aae4
 _HOLE = re.compile(r"\{(?:(\w+)([=#@]))?(\w+)(~?)\}")
 
 def _tightnesses(text): # one number for each hole
@@ -92,7 +93,7 @@ def template(
     return Template(parts, holes, hint, _binding(first.value) if isinstance(first, ast.Expr) else 0, text.count("\n") + 1,
                     tuple(h for h in holes if h.label and h.mark), frozenset(h.label for h in holes if h.label and not h.mark), changed)
 
-# %% ../nbs/04_generator.ipynb #37b5d21d
+# %% ../nbs/04_generator.ipynb #d797af41
 NUMBERS = {
     "int": {
         "{int} + {k}": "adds", "{int} - {k}": "subtracts", "{k} - {int}": "subtracts", "{int} * {m}": "multiplies",
@@ -120,7 +121,7 @@ NUMBERS = {
     },
 }
 
-# %% ../nbs/04_generator.ipynb #5bb63338
+# %% ../nbs/04_generator.ipynb #7e893a03
 TEXT = {
     "str": {
         "{str} + {t}": "appends", "{t} + {str}": "prepends", "{t} + {str} + {t}": "wraps", "{str} + {t} + {str}": "joins",
@@ -139,7 +140,7 @@ TEXT = {
     },
 }
 
-# %% ../nbs/04_generator.ipynb #c755bce9
+# %% ../nbs/04_generator.ipynb #dd2db10f
 CONTAINERS = {
     "ints": {
         "{ints}[::-1]": "reverses", "sorted({ints})": "sorts", "{ints}[{s}:]": "slices", "{ints}[:{s}]": "slices",
@@ -160,7 +161,7 @@ CONTAINERS = {
 }
 BASIC = NUMBERS | TEXT | CONTAINERS
 
-# %% ../nbs/04_generator.ipynb #ff1932fc
+# %% ../nbs/04_generator.ipynb #97cf52ff
 RICH_SINGLES = {
     "int": {
         "sum({int~} for {v#int} in {ints})": "sums", "sum(1 for {v#int} in {ints} if {bool~})": "counts", "len(set({ints}))": "distinct",
@@ -185,7 +186,7 @@ RICH_SINGLES = {
     },
 }
 
-# %% ../nbs/04_generator.ipynb #958a1590
+# %% ../nbs/04_generator.ipynb #13845de5
 RICH_CONTAINERS = {
     "ints": {
         "[{int~} for {v#int} in {ints} if {bool~}]": "maps and filters", "[{int~} for {v#int} in range({int})]": "maps",
@@ -218,7 +219,7 @@ RESULTS = {
     "({bool}, {int})": "pair", "({bool}, {str})": "pair", "({str}, {ints})": "pair", "({str}, {dict})": "pair",
 }
 
-# %% ../nbs/04_generator.ipynb #0d30e178
+# %% ../nbs/04_generator.ipynb #855f38ae
 UPDATES = {
     "{x@int} += {int}": "adds", "{x@int} -= {int}": "subtracts", "{x@int} *= {m}": "multiplies", "{x@int} = max({x}, {int})": "larger",
     "{x@int} = {k} - {x}": "subtracts", "{x@ints}.append({int})": "appends", "{x@str} += {str}": "appends",
@@ -241,7 +242,7 @@ def blocks(
     "Read a table of statements."
     return {body: hint for hint, body in re.findall(r"# (.+)\n((?:(?!#).+\n)+)", text) for body in [body.rstrip("\n")]}
 
-# %% ../nbs/04_generator.ipynb #9553e1e2
+# %% ../nbs/04_generator.ipynb #c57d07f5
 BRANCHES = blocks("""
 # if
 if {bool}:
@@ -282,7 +283,7 @@ def {g=fn}({a#int}):
     return {a} if {a} < {big} else {g}({a} // {m}) + {k}
 """)
 
-# %% ../nbs/04_generator.ipynb #6cb710c3
+# %% ../nbs/04_generator.ipynb #98c8cec3
 LOOPS = blocks("""
 # loop adds
 {y=int} = {z}
@@ -317,7 +318,7 @@ for {v#int} in {ints}:
     {update~}
 """)
 
-# %% ../nbs/04_generator.ipynb #e1a398c4
+# %% ../nbs/04_generator.ipynb #25dcd22f
 LOOPS |= blocks("""
 # loop
 for {v#int} in range({int}):
@@ -355,7 +356,7 @@ for {j#int}, {v#int} in enumerate({ints}):
     {update~}
 """)
 
-# %% ../nbs/04_generator.ipynb #0f08af69
+# %% ../nbs/04_generator.ipynb #2ef91513
 NESTED = blocks("""
 # loop with if
 {y=int} = {z}
@@ -387,7 +388,7 @@ for {v#str} in {str}:
         {y} += {v}
 """)
 
-# %% ../nbs/04_generator.ipynb #b06a7b5e
+# %% ../nbs/04_generator.ipynb #cb80e88a
 NESTED |= blocks("""
 # loop skips
 {y=int} = {z}
@@ -417,7 +418,7 @@ for {v#int} in range({int}):
         {update}
 """)
 
-# %% ../nbs/04_generator.ipynb #6c661b65
+# %% ../nbs/04_generator.ipynb #63471802
 RECURSIONS = blocks("""
 # recursion
 if {x@int} < {m}:
@@ -450,7 +451,7 @@ return [{int}] + f({x}[1:])
 """)
 STATEMENTS = {"assign": ASSIGN, "update": CHANGE, "branch": BRANCHES, "loop": LOOPS, "nest": NESTED, "helper": HELPERS, "recursion": RECURSIONS}
 
-# %% ../nbs/04_generator.ipynb #22995138
+# %% ../nbs/04_generator.ipynb #7c5c496a
 class Rejected(Exception):
     "This draft leads nowhere: try another one."
 
@@ -468,7 +469,7 @@ NAMES = {
 INNER = {"int": "ijvxnke", "str": "cvwxke"}
 NEW = NAMES | {"int": ["out", "n", "t", "r", "total", "m", "y", "z"], "str": ["out", "t", "r", "w"], "ints": ["out", "ys", "res", "zs"]}
 
-# %% ../nbs/04_generator.ipynb #6d4b42bc
+# %% ../nbs/04_generator.ipynb #497f5121
 LETTERS, KEYS = "abcdeilmnorst", "abcde"
 LITERALS = {
     "k": [str(n) for n in range(1, 10)] * 5 + [str(n) for n in range(10, 31)], # a number
@@ -484,7 +485,7 @@ LITERALS = {
     "w": [repr(w) for w in ("yes", "no", "ok", "odd", "even", "big", "low", "high", "up", "on", "off", "a", "b", "x")], # a word
 }
 
-# %% ../nbs/04_generator.ipynb #02179263
+# %% ../nbs/04_generator.ipynb #fbaf4eee
 @lru_cache(None)
 def _table(tier, kind): # templates
     "Every template of a type or a kind of statement; rich ones only at tier 1."
@@ -514,7 +515,7 @@ def options(
     found = tuple(t for t in _table(tier, kind) if possible(t))
     return tuple(t for t in found if any(h.kind in needed for h in t.holes)) or found if needed else found
 
-# %% ../nbs/04_generator.ipynb #8c9da366
+# %% ../nbs/04_generator.ipynb #f0747a08
 class Draft:
     "A function under construction."
     def __init__(self,
@@ -548,21 +549,23 @@ class Draft:
         self.unread.discard(name)
         return name
 
-    def attempt(self,
-        tries, # how often to try
-        write, # function that may raise `Rejected`
-        *args, # its arguments
-    ): # what it returns
-        "The first result of `write(*args)` that is not rejected; a rejected one leaves no trace."
-        for _ in range(tries):
-            saved = self.scope.copy(), self.unread.copy(), self.inner.copy(), len(self.hints), self.result
-            try: return write(*args)
-            except Rejected:
-                self.scope, self.unread, self.inner, n_hints, self.result = saved
-                del self.hints[n_hints:]
-        raise Rejected
+# %% ../nbs/04_generator.ipynb #d78f7cff
+@patch
+def attempt(self: Draft,
+    tries: int, # how often to try
+    write, # function that may raise `Rejected`
+    *args, # its arguments
+): # what it returns
+    "The first result of `write(*args)` that is not rejected; a rejected one leaves no trace."
+    for _ in range(tries):
+        saved = self.scope.copy(), self.unread.copy(), self.inner.copy(), len(self.hints), self.result
+        try: return write(*args)
+        except Rejected:
+            self.scope, self.unread, self.inner, n_hints, self.result = saved
+            del self.hints[n_hints:]
+    raise Rejected
 
-# %% ../nbs/04_generator.ipynb #befafbd7
+# %% ../nbs/04_generator.ipynb #172a9a09
 def expression(
     draft: Draft, # gives the variables
     kind: str, # type of the value
@@ -597,7 +600,7 @@ def _hole(draft, hole, before, depth, needed): # text
     text, tightness = expression(draft, kind, depth, leaf, needed)
     return text if tightness >= hole.tightness else f"({text})"
 
-# %% ../nbs/04_generator.ipynb #bba0881f
+# %% ../nbs/04_generator.ipynb #97a70ac9
 def _fill_marked(draft, t, mark, texts, depth, inner, must): # changes `texts`
     "Fill the holes of one `mark`; each has to read all of `must`, or one of `inner`."
     needed = frozenset(inner.values()) if inner and draft.rng.random() < .75 else frozenset()
@@ -635,7 +638,7 @@ def fill(
     draft.unread.update(labels[h.label] for h in t.names if h.mark == "=" or h.mark == "@" and h.label in t.changed)
     return "".join([part + text for part, text in zip(t.parts, texts)]) + t.parts[-1]
 
-# %% ../nbs/04_generator.ipynb #e2572d64
+# %% ../nbs/04_generator.ipynb #d1e60c94
 @dataclass(frozen=True)
 class Level:
     "What the programs of one level look like."
@@ -665,7 +668,7 @@ def check_level(level: int) -> int: # the same level
     if level not in LEVELS: raise ValueError(f"level={level!r}: must be one of {LEVELS}")
     return level
 
-# %% ../nbs/04_generator.ipynb #14549c70
+# %% ../nbs/04_generator.ipynb #b027c29b
 def _statement(draft, level, room): # text of one or more lines
     "A statement of at most `room` lines."
     kind = pick(draft.rng, level.statements)
@@ -687,7 +690,7 @@ def _covering(tier, types, unread, result): # pairs (type of the result, templat
     kinds = (result,) if result else dict.fromkeys(RETURNS)
     return tuple((kind, t) for kind in kinds for t in options(tier, kind, types, DEPTH - 1) if covers(t))
 
-# %% ../nbs/04_generator.ipynb #19da4d02
+# %% ../nbs/04_generator.ipynb #ca7f6a10
 def _last_line(draft): # text of the line
     "A return line that reads every variable that nobody has read yet."
     unread = [n for n in draft.scope if n in draft.unread]
@@ -704,7 +707,7 @@ def _last_line(draft): # text of the line
     draft.result = kind
     return f"return {text}"
 
-# %% ../nbs/04_generator.ipynb #798d787f
+# %% ../nbs/04_generator.ipynb #efcfb550
 _WORDS = {"ints": "list", "strs": "words"}
 
 MAX_WORDS = 24 # of a message
@@ -743,7 +746,7 @@ def write_program(
     elif draft.unread: raise Rejected
     return f"def f({', '.join(params)}):\n" + "\n".join(map(_indent, draft.lines)), types, _message(types, draft)
 
-# %% ../nbs/04_generator.ipynb #d6dce749
+# %% ../nbs/04_generator.ipynb #6d4f74f4
 MAX_STEPS, MAX_INT, MAX_LENGTH = 50, 9_999, 30
 _BLOCK, _ASSIGN = re.compile(r"( *)(?:for|while|def) .*:$"), re.compile(r"( *)(\w+)(?:, (\w+))? (?:[-+*%]|//)?= ")
 
@@ -758,7 +761,7 @@ def guarded(
         elif m := _ASSIGN.match(line): lines.append(f"{m[1]}guard({m[2]}{', ' + m[3] if m[3] else ''})")
     return "\n".join(lines)
 
-# %% ../nbs/04_generator.ipynb #4259fefa
+# %% ../nbs/04_generator.ipynb #7601b357
 class Overrun(Exception):
     "A guarded program took too many steps or made too large a value."
 
@@ -787,7 +790,7 @@ def load_guarded(
         return names["f"](*(a.copy() if a.__class__ in (list, dict) else a for a in args))
     return run
 
-# %% ../nbs/04_generator.ipynb #8cd4e949
+# %% ../nbs/04_generator.ipynb #c6aea6ee
 def random_value(
     rng: np.random.Generator, # the only source of chance
     kind: str, # a type
@@ -809,7 +812,7 @@ def random_value(
     if kind == "dict": return {pick(rng, KEYS): number() for _ in range(size)}
     return [number() for _ in range(int(rng.random() * (2 + (level + 1) // 2)) + (rng.random() > .06))]
 
-# %% ../nbs/04_generator.ipynb #70607df2
+# %% ../nbs/04_generator.ipynb #27a744f7
 MAX_OUTPUT = {1: 24, 2: 28, 3: 36, 4: 44, 5: 52} # characters, by level
 
 def _is_small(v, largest=99): # True or False
@@ -837,7 +840,7 @@ def _run(rng, run, types, level, n): # inputs, outputs
     if all(o == i for i, o in zip(found, literals)): raise Rejected # gives back what it gets
     return tuple(found), literals
 
-# %% ../nbs/04_generator.ipynb #9e006ea4
+# %% ../nbs/04_generator.ipynb #1216b43d
 @dataclass(frozen=True)
 class GeneratedProgram:
     "A random function with executed inputs and outputs."
@@ -862,7 +865,7 @@ def generate(
         except Rejected: continue
         return GeneratedProgram(program, inputs, outputs, level, message)
 
-# %% ../nbs/04_generator.ipynb #8c4008fe
+# %% ../nbs/04_generator.ipynb #e619e79c
 def generate_problem(
     rng: np.random.Generator, # the only source of chance
     kind: str, # one of `KINDS`
@@ -875,7 +878,7 @@ def generate_problem(
     n = int(rng.random() * len(p.inputs))
     return Problem(kind, p.program, p.inputs[n : n + 1], p.outputs[n : n + 1])
 
-# %% ../nbs/04_generator.ipynb #674fe212
+# %% ../nbs/04_generator.ipynb #6c5dcdb9
 def program_shape(
     program: str, # Python source
     keep_constants: bool = False, # True: only names are anonymised
@@ -893,7 +896,7 @@ def program_shape(
         elif isinstance(node, ast.Constant) and not keep_constants and node.value is not None: node.value = type(node.value)()
     return ast.unparse(tree)
 
-# %% ../nbs/04_generator.ipynb #fd804152
+# %% ../nbs/04_generator.ipynb #9c451876
 @dataclass(frozen=True)
 class Procedure:
     "What a word problem computes."
@@ -913,7 +916,7 @@ class WordProblem:
     solver: str # Python source `def solver(a=3, b=4): ...` that returns the answer
     level: int # 1..5
 
-# %% ../nbs/04_generator.ipynb #b25dd778
+# %% ../nbs/04_generator.ipynb #ec26d7a3
 def procedures(
     text: str, # the table
 ) -> dict[str, Procedure]: # by name
@@ -927,7 +930,7 @@ def procedures(
         else: found[name] = replace(found[name], texts=(*found[name].texts, line))
     return found
 
-# %% ../nbs/04_generator.ipynb #ec6484c7
+# %% ../nbs/04_generator.ipynb #56c705ea
 ONE_STEP = procedures("""
 together | r = a + b
 {who} has {a} {items} and {other} has {b} {items}. How many {items} do they have together?
@@ -960,7 +963,7 @@ area | r = a * b
 The {place} is {a} metres long and {b} metres wide. What is its area?
 """)
 
-# %% ../nbs/04_generator.ipynb #af40f3a0
+# %% ../nbs/04_generator.ipynb #fdf99205
 TWO_STEPS = procedures("""
 change | p = a * b; r = c - p | True | c
 {who} has {c} coins and buys {a} {items} at {b} coins each. How many coins are left?
@@ -988,7 +991,7 @@ two makers | p = a + b; r = p * c
 {who} {makes} {a} {items} an hour, {other} {b} an hour. How many {items} do both have after {c} hours?
 """)
 
-# %% ../nbs/04_generator.ipynb #72bc1ad1
+# %% ../nbs/04_generator.ipynb #738bb20f
 MORE_STEPS = procedures("""
 heads and legs | p = 2 * a; q = b - p; r = q // 2 | q % 2 == 0 and r <= a | b
 In the {place} there are hens and rabbits with {a} heads and {b} legs. How many rabbits are there?
@@ -1014,7 +1017,7 @@ two makers share | p = a + b; q = p * c; s = q - d; r = s // 2 | s % 2 == 0
 """)
 PROCEDURES = ONE_STEP | TWO_STEPS | MORE_STEPS
 
-# %% ../nbs/04_generator.ipynb #6eb4a890
+# %% ../nbs/04_generator.ipynb #c0104c1c
 PEOPLE = ("Ana Ben Cleo Dan Eva Finn Gia Hugo Ida Jon Kim Leo Mia Noa Omar Pia Rosa Sam Tess Uma "
           "Abe Bea Cora Don Ella Fay Gus Hal Iris Jo Kai Lea Max Nia Otto Pam Roy Sue Tom Zoe").split()
 SKINS = [dict(zip(("items", "packs", "makes", "place"), line.split(", "))) for line in """
@@ -1034,7 +1037,7 @@ robots, pods, repairs, station
 letters, sacks, writes, post office
 """.strip().split("\n")]
 
-# %% ../nbs/04_generator.ipynb #c328d990
+# %% ../nbs/04_generator.ipynb #cafdcdf7
 WORD_SETTINGS = {1: ((1,), 10), 2: ((1,), 40), 3: ((2,), 12), 4: ((2, 3), 20), 5: ((3, 4), 20)} # level -> numbers of steps, largest number
 
 def _compute(procedure, numbers): # values by name, working lines
@@ -1060,7 +1063,7 @@ def _word_problem(procedure, numbers, question, level):
 @lru_cache(None)
 def _of_steps(n): return tuple(p for p in PROCEDURES.values() if p.work.count(";") + 1 == n)
 
-# %% ../nbs/04_generator.ipynb #a5900650
+# %% ../nbs/04_generator.ipynb #71640461
 def generate_word_problem(
     rng: np.random.Generator, # the only source of chance
     level: int, # 1..5
@@ -1080,7 +1083,7 @@ def generate_word_problem(
     question = text.format(who=who, other=other, **pick(rng, SKINS), **numbers)
     return _word_problem(procedure, numbers, question, level)
 
-# %% ../nbs/04_generator.ipynb #2daadd9b
+# %% ../nbs/04_generator.ipynb #711fc090
 @lru_cache(1)
 def _readers():
     "One compiled pattern for each text of each procedure."
@@ -1109,7 +1112,7 @@ def parse_word_problem(
             return _word_problem(procedure, numbers, question.strip(), level)
     return None
 
-# %% ../nbs/04_generator.ipynb #9c012c83
+# %% ../nbs/04_generator.ipynb #8abb91f1
 ANCHOR_SEED, ANCHOR_SIZE = 20261130, 200
 
 @dataclass(frozen=True)
@@ -1146,7 +1149,7 @@ def word_anchor_set(
     _check_size(per_cell)
     return [item for level in LEVELS for item in _cell("word", level, per_cell)]
 
-# %% ../nbs/04_generator.ipynb #5c0ab840
+# %% ../nbs/04_generator.ipynb #8fee0cdc
 @lru_cache(1)
 def held_out_keys() -> frozenset[str]: # programs without their names; questions
     "What no training text may contain: every program and story of the largest anchor set."

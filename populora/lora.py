@@ -380,6 +380,7 @@ def on_replace(self: LoraPopulation,
     "Ask to be told when a member is replaced."
     self._listeners.append(callback)
 
+# %% ../nbs/06_lora.ipynb #738f4264
 @patch
 def parameters(self: LoraPopulation) -> list[nn.Parameter]:
     "Every trainable parameter: A and B of each layer, all members stacked."
