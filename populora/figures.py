@@ -17,7 +17,7 @@ __all__ = ['SYSTEMS', 'REWARDS', 'LOGS', 'PALETTE', 'DASHES', 'MARKERS', 'STYLE'
            'draw_card', 'draw_arrow', 'picture_match', 'draw_sheet', 'draw_mark', 'picture_propose', 'picture_verify',
            'picture_solve', 'picture_reward', 'picture_evolve', 'iteration_diagram']
 
-# %% ../nbs/17_figures.ipynb #d70c2831
+# %% ../nbs/17_figures.ipynb #cd1d5ecc
 import json
 import textwrap
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
-# %% ../nbs/17_figures.ipynb #d46855b1
+# %% ../nbs/17_figures.ipynb #7692fcf5
 def read_log(
     path: Path,  # a file of JSON objects, one a line
 ) -> list[dict]:  # the objects; empty when the file does not exist
@@ -53,7 +53,7 @@ def read_log(
         records.append(record)
     return records
 
-# %% ../nbs/17_figures.ipynb #4dd3f750
+# %% ../nbs/17_figures.ipynb #5ee73357
 def pick(
     record: Any,  # nested dicts
     *path: str,  # keys, outermost first
@@ -71,7 +71,7 @@ def number(
     "Turn a record's value into a float."
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else float("nan")
 
-# %% ../nbs/17_figures.ipynb #f7da0e09
+# %% ../nbs/17_figures.ipynb #0e9416b4
 SYSTEMS = {"populora": "PopuLoRA", "azr": "AZR"}  # system in config.json -> name in legends
 REWARDS = {"eq2": "equation 2", "azr": "own reward"}  # the baseline's proposer reward -> words in legends
 LOGS = ("metrics", "problems", "matches", "births", "timings")
@@ -98,7 +98,7 @@ class Run:
     @property
     def n_steps(self) -> int: return int(max((number(record.get("step")) for record in self.metrics), default=0))
 
-# %% ../nbs/17_figures.ipynb #d0808a86
+# %% ../nbs/17_figures.ipynb #1ee7d8db
 def base_name(
     config: dict,  # config.json
 ) -> str:  # the base model's name, without folders
@@ -118,7 +118,7 @@ def default_label(
     if reward in (None, system): return name
     return f"{name}, {REWARDS.get(reward, reward)}"
 
-# %% ../nbs/17_figures.ipynb #6fc3a305
+# %% ../nbs/17_figures.ipynb #e341a7a7
 def load_run(
     folder: str | Path,  # a run folder
     label: str | None = None,  # its name in legends; None: from the config
@@ -145,7 +145,7 @@ def find_runs(
         found.update(dict.fromkeys(places))
     return list(found)
 
-# %% ../nbs/17_figures.ipynb #8e6ee9df
+# %% ../nbs/17_figures.ipynb #11e66643
 def mean(
     values: Sequence,  # numbers, NaN or None for unknown
 ) -> float:  # NaN when nothing is known
@@ -167,14 +167,14 @@ def smooth(
     values: np.ndarray,  # (n,)
     window: int | None = None,  # steps, odd; None: a sixth of the run, at most 11
 ) -> np.ndarray:  # (n,)
-    "Centred running mean over what is known; unknown stays unknown."
+    "Centered running mean over what is known; unknown stays unknown."
     window = window or max(1, min(11, len(values) // 6)) | 1
     half = window // 2
     return np.array([mean(values[max(0, i - half):i + half + 1]) if isfinite(value) else value for i, value in enumerate(values)])
 
-# %% ../nbs/17_figures.ipynb #1237d4cb
+# %% ../nbs/17_figures.ipynb #3fb56a46
 def group_runs(
-    runs: Sequence[Run],
+    runs: Sequence[Run],  # of any systems, in any order
 ) -> dict[str, list[Run]]:  # label -> its runs; PopuLoRA first
     "Gather the seeds of each system."
     order = sorted(runs, key=lambda run: (run.system != "populora", run.label))
@@ -195,7 +195,7 @@ def seed_band(
     known = [[x for x in columns[step] if isfinite(x)] or [float("nan")] for step in steps]
     return steps, np.array([min(x) for x in known]), np.array([mean(x) for x in known]), np.array([max(x) for x in known])
 
-# %% ../nbs/17_figures.ipynb #6b6aa908
+# %% ../nbs/17_figures.ipynb #0606feec
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")  # Okabe-Ito; yellow darkened
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (2, 2)), (0, (9, 2, 3, 2)))
 MARKERS = "osD^vPX*"
@@ -211,7 +211,7 @@ STYLE = {
 def line_style(
     index: int,  # position of the system or member
 ) -> dict:  # keyword arguments for Axes.plot
-    "Colour, dashes and marker of the index-th thing; all three differ."
+    "Color, dashes and marker of the index-th thing; all three differ."
     n = len(PALETTE)
     return {"color": PALETTE[index % n], "linestyle": DASHES[index % n], "marker": MARKERS[index % n], "markersize": 4.5}
 
@@ -229,10 +229,10 @@ def styled(
         return figure
     return drawing
 
-# %% ../nbs/17_figures.ipynb #02960713
+# %% ../nbs/17_figures.ipynb #e575f600
 def new_figure(
-    rows: int,
-    columns: int,
+    rows: int,  # of panels
+    columns: int,  # of panels
     width: float = 7.4,  # inches
     height: float = 2.3,  # inches a row
 ) -> tuple[Figure, list[Axes]]:  # the figure and its axes, row by row
@@ -266,12 +266,12 @@ def add_caption(
     figure.supxlabel("\n".join(lines), x=.01, ha="left", fontsize=7.8, color="#333333", linespacing=1.35)
     return figure
 
-# %% ../nbs/17_figures.ipynb #1f382221
+# %% ../nbs/17_figures.ipynb #9964d169
 def finish_axes(
-    axes: Axes,
-    title: str,
-    ylabel: str = "",
-    xlabel: str = "step",
+    axes: Axes,  # one panel, with its curves drawn
+    title: str,  # above the panel
+    ylabel: str = "",  # with the unit
+    xlabel: str = "step",  # with the unit
     rate: bool = False,  # a share between 0 and 1
 ) -> None:
     "Label one panel; a panel without data says so."
@@ -282,7 +282,7 @@ def finish_axes(
         axes.text(.5, .5, "nothing recorded", transform=axes.transAxes, ha="center", va="center", color="#777777", style="italic")
         axes.grid(False); axes.set(xticks=[], yticks=[])
 
-# %% ../nbs/17_figures.ipynb #999b0c99
+# %% ../nbs/17_figures.ipynb #f5cf8a8d
 def draw_line(
     axes: Axes,
     x: np.ndarray,  # (n,)
@@ -311,7 +311,7 @@ def draw_systems(
         elif len(steps) > 1: axes.plot(steps, middle, color=color, alpha=.35, linewidth=.8, label="_raw")
         draw_line(axes, steps, smooth(middle), index, label)
 
-# %% ../nbs/17_figures.ipynb #2880cf5e
+# %% ../nbs/17_figures.ipynb #710074e2
 def add_legend(
     figure: Figure,
     handles: Sequence | None = None,  # None: the labelled lines of all panels, each label once
@@ -323,7 +323,7 @@ def add_legend(
         handles = list(found.values())
     if handles: figure.legend(handles=handles, loc="outside upper left", ncols=min(columns, len(handles)), handlelength=3.2)
 
-# %% ../nbs/17_figures.ipynb #f09e2e9c
+# %% ../nbs/17_figures.ipynb #4525102c
 LINES_NOTE = "Lines: running mean; thin: single steps of one run, or band: lowest to highest seed."
 
 
@@ -343,7 +343,7 @@ def solve_rate_and_reward(
     return add_caption(figure, "Solve rate and reward of each role. Solve rates are on the problems each system made for itself. "
                        + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #7a6a0641
+# %% ../nbs/17_figures.ipynb #b9a7a953
 @styled
 def solve_rate_by_kind(
     runs: Sequence[Run],
@@ -360,7 +360,7 @@ def solve_rate_by_kind(
     return add_caption(figure, "Top: share of attempts that solve, by kind of task. Bottom: share of proposals that are valid. "
                        + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #b5b3f10e
+# %% ../nbs/17_figures.ipynb #21eb7226
 COMPLEXITY = {"ast_depth": "AST depth", "cyclomatic": "Cyclomatic complexity", "lines": "Lines of code", "variables": "Variables"}
 
 
@@ -376,7 +376,7 @@ def complexity(
     add_legend(figure)
     return add_caption(figure, "Complexity of valid proposed programs, mean of each step. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #80a79718
+# %% ../nbs/17_figures.ipynb #8cd8a69e
 def valid_so_far(
     run: Run,
 ) -> np.ndarray:  # (n_steps,) cumulative count
@@ -401,10 +401,10 @@ def coverage(
     finish_axes(by_step, "By step", "cells visited")
     finish_axes(by_proposal, "By number of problems", "cells visited", "valid proposals so far")
     add_legend(figure)
-    return add_caption(figure, "Coverage: distinct cells of the discretised (AST depth, cyclomatic complexity, lines, variables) space. "
+    return add_caption(figure, "Coverage: distinct cells of the discretized (AST depth, cyclomatic complexity, lines, variables) space. "
                        "Right: the same at equal numbers of valid proposals.", runs)
 
-# %% ../nbs/17_figures.ipynb #179712e4
+# %% ../nbs/17_figures.ipynb #852a63c1
 def members(
     run: Run,
     role: str,  # "teacher", "student" or "agent"
@@ -429,7 +429,7 @@ def draw_ratings(
         at = np.isin(steps, list(born))
         if at.any(): axes.plot(steps[at], mu[at], "o", markersize=10, fillstyle="none", color=line_style(index)["color"], label="_birth")
 
-# %% ../nbs/17_figures.ipynb #ced3ba56
+# %% ../nbs/17_figures.ipynb #329341db
 @styled
 def ratings(
     run: Run,  # a population run
@@ -451,7 +451,7 @@ def ratings(
     if panels["roles"].lines: panels["roles"].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, handlelength=3, borderpad=0)
     return add_caption(figure, "TrueSkill ratings; bands: one sigma; rings: births (a culled member's name goes to the newborn).", [run])
 
-# %% ../nbs/17_figures.ipynb #883738df
+# %% ../nbs/17_figures.ipynb #ceaa9b69
 class Matrix(NamedTuple):
     "Solve rates of pairs."
     rates: np.ndarray  # (teachers, students), NaN for pairs that never met on a valid problem
@@ -474,15 +474,15 @@ def pair_rates(
         if isfinite(rate) and n > 0: solved[cell] += rate * n; weight[cell] += n
     return Matrix(np.divide(solved, weight, out=np.full(shape, np.nan), where=weight > 0), counts)
 
-# %% ../nbs/17_figures.ipynb #31654eb0
+# %% ../nbs/17_figures.ipynb #ae844045
 def draw_matrix(
     axes: Axes,
     matrix: Matrix,
     teachers: Sequence[str],
     students: Sequence[str],
-    low: float,  # value of the darkest colour
-    high: float,  # value of the lightest colour
-) -> Any:  # the image, for a colour bar
+    low: float,  # value of the darkest color
+    high: float,  # value of the lightest color
+) -> Any:  # the image, for a color bar
     "One solve-rate matrix with its numbers written in."
     image = axes.imshow(matrix.rates, cmap="cividis", vmin=low, vmax=high, aspect="auto")
     for (i, j), rate in np.ndenumerate(matrix.rates):
@@ -514,9 +514,9 @@ def matchup_matrix(
         panel.set_title(title)
     if known.size: figure.colorbar(image, ax=axes, label="solve rate", shrink=.9)
     return add_caption(figure, "Solve rate of each pair, weighted by valid problems; n: matches. "
-                       "The colour scale spans the values shown.", [run])
+                       "The color scale spans the values shown.", [run])
 
-# %% ../nbs/17_figures.ipynb #557cece6
+# %% ../nbs/17_figures.ipynb #0ab4a981
 @styled
 def entropy_and_length(
     runs: Sequence[Run],
@@ -532,7 +532,7 @@ def entropy_and_length(
     add_legend(figure)
     return add_caption(figure, "Mean policy entropy and mean length of what each role samples. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #fbf18861
+# %% ../nbs/17_figures.ipynb #570c0630
 class Anchor(NamedTuple):
     "Anchor-set accuracy of the solvers over the steps that measured it."
     steps: np.ndarray  # (n,)
@@ -558,7 +558,7 @@ def anchor_curve(
     columns = np.array(rows, dtype=float).reshape(-1, 4).T
     return Anchor(*columns, asked)
 
-# %% ../nbs/17_figures.ipynb #ccb27814
+# %% ../nbs/17_figures.ipynb #43aa1f9e
 def anchor_cells(
     runs: Sequence[Run],
 ) -> dict[str, tuple[str, ...]]:  # what to print -> path inside an anchor entry
@@ -588,7 +588,7 @@ def draw_change(
             axes.plot([end], [y], look["marker"], color=look["color"], markersize=5.5, label="_end")
     axes.set(yticks=range(len(cells)), yticklabels=list(cells), ylim=(len(cells) - .5, -.5))
 
-# %% ../nbs/17_figures.ipynb #7cc5271c
+# %% ../nbs/17_figures.ipynb #643d705a
 @styled
 def anchor_accuracy(
     runs: Sequence[Run],
@@ -616,7 +616,7 @@ def anchor_accuracy(
                        "band: worst to best solver. "
                        f"Open marker: start of the run; filled: end.{n}", runs)
 
-# %% ../nbs/17_figures.ipynb #09ac5322
+# %% ../nbs/17_figures.ipynb #afb97a95
 EXPLOITS = {"duplicates": "Repeats of earlier problems", "near_duplicates": "Near repeats", "trivial": "Output is the input",
             "constant": "Constant output", "ignores_input": "Input ignored", "hash_like": "Scrambles like a hash"}
 
@@ -641,7 +641,7 @@ def reason_totals(
         for reason, count in (record.get(key) or {}).items(): totals[reason] = totals.get(reason, 0) + int(count)
     return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
-# %% ../nbs/17_figures.ipynb #56a015f1
+# %% ../nbs/17_figures.ipynb #40bf64f2
 def draw_reasons(
     axes: Axes,
     runs: Sequence[Run],
@@ -664,7 +664,7 @@ def draw_reasons(
     if shown: axes.set(yticks=range(len(shown)), yticklabels=[reason.replace("_", " ") for reason in shown])
     if shown: axes.set_ylim(max(len(shown), 4) - .4, -.6)
 
-# %% ../nbs/17_figures.ipynb #f8402cdb
+# %% ../nbs/17_figures.ipynb #34a85b71
 HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "oooo", "++++")
 
 
@@ -690,7 +690,7 @@ def exploits(
     return add_caption(figure, "Top: running share of valid proposals that carry a flag of an easy way to be valid. "
                        "Bottom: refusals per step; the first system plain, others hatched.", runs)
 
-# %% ../nbs/17_figures.ipynb #8c3c6ba0
+# %% ../nbs/17_figures.ipynb #ab8d11a3
 class Life(NamedTuple):
     "The time between two births on one lane."
     member: str  # the lane
@@ -715,7 +715,7 @@ def lives(
     done += [Life(name, since[name], last, founder[name]) for name in names]
     return sorted(done, key=lambda life: (names.index(life.member), life.start))
 
-# %% ../nbs/17_figures.ipynb #b0c57aa2
+# %% ../nbs/17_figures.ipynb #460c2835
 def draw_birth(
     axes: Axes,
     birth: dict,  # a record of births.jsonl
@@ -752,7 +752,7 @@ def draw_lives(
         axes.annotate(f"line of {founder}", (1, lane[name]), (6, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
                       fontsize=7.5, va="center")
 
-# %% ../nbs/17_figures.ipynb #7c9055d0
+# %% ../nbs/17_figures.ipynb #4f00c45a
 @styled
 def family_tree(
     run: Run,  # a population run
@@ -771,9 +771,9 @@ def family_tree(
     add_legend(figure, [Line2D([], [], marker="^", label="birth by mutation (one parent)", **look),
                         Line2D([], [], marker="D", label="birth by crossover (two parents)", **look)])
     return add_caption(figure, "Family tree of births. Each lane is a name; arrows come from the parents; "
-                       "colour and line style give the founder of the line.", [run])
+                       "color and line style give the founder of the line.", [run])
 
-# %% ../nbs/17_figures.ipynb #ab237e84
+# %% ../nbs/17_figures.ipynb #6eeea923
 PHASES = ("propose", "verify", "solve", "check", "train", "rate", "evolve", "anchor")
 
 
@@ -787,7 +787,7 @@ def phase_seconds(
     total = mean([seconds.get("total") for seconds in steps])
     return means | {"other": max(0., total - sum(means.values())) if isfinite(total) else 0.}
 
-# %% ../nbs/17_figures.ipynb #1927819a
+# %% ../nbs/17_figures.ipynb #f22f9681
 def draw_phases(
     axes: Axes,
     seconds: Sequence[dict[str, float]],  # one a bar, as phase_seconds gives them
@@ -823,7 +823,7 @@ def timings(
     add_legend(figure, keys, 5)
     return add_caption(figure, "Where the time of a step goes.", runs)
 
-# %% ../nbs/17_figures.ipynb #ccc01992
+# %% ../nbs/17_figures.ipynb #e59ce6a9
 def fifths(
     values: Sequence,  # one a training step, NaN or None for unknown
 ) -> tuple[float, float]:  # means of the first and of the last fifth; NaN when nothing is known
@@ -866,7 +866,7 @@ def per_role(
     players = members(run, "teacher" if role == "proposer" else "student") or members(run, "agent")
     return spent / len(players) if players else float("nan")
 
-# %% ../nbs/17_figures.ipynb #6d9f3279
+# %% ../nbs/17_figures.ipynb #7b1268f6
 TRICKS = ("duplicates", "trivial", "constant", "ignores_input")  # the exploits that the table shows
 
 
@@ -898,7 +898,7 @@ def summarize(
         "optimizer_steps": (per_adapter(run, "optimizer_steps"),),
     }
 
-# %% ../nbs/17_figures.ipynb #ca43641a
+# %% ../nbs/17_figures.ipynb #8e5b9ff8
 ROWS = {  # measure -> what the table says, and its number format
     "solve_rate": ("solve rate, first -> last fifth", ".3f"), "best_student": ("  best student, last fifth", ".3f"),
     "worst_student": ("  worst student, last fifth", ".3f"), "valid_rate": ("valid proposals, first -> last fifth", ".3f"),
@@ -927,7 +927,7 @@ def format_cell(
         parts.append(f"{mean(known):{form}}{spread}")
     return "-" if set(parts) <= {"-"} else " -> ".join(parts)
 
-# %% ../nbs/17_figures.ipynb #05e97d67
+# %% ../nbs/17_figures.ipynb #83484dd3
 class Table(NamedTuple):
     "The table of results."
     rows: list[dict[str, str]]  # one a measure: {"measure": ..., label: cell, ...}
@@ -958,7 +958,7 @@ def summary_table(
     rows = [row for row in rows if any(cell != "-" for key, cell in row.items() if key != "measure")]
     return Table(rows, to_markdown(rows))
 
-# %% ../nbs/17_figures.ipynb #d10763b0
+# %% ../nbs/17_figures.ipynb #efbe1a2c
 COMPARISONS = {  # file name -> figure of several runs
     "solve_rate_and_reward": solve_rate_and_reward, "solve_rate_by_kind": solve_rate_by_kind, "complexity": complexity, "coverage": coverage,
     "entropy_and_length": entropy_and_length, "anchor_accuracy": anchor_accuracy, "exploits": exploits, "timings": timings,
@@ -970,7 +970,7 @@ FORMATS = {  # format -> what must be left out of the file to make it repeatable
 
 
 def save_figure(
-    figure: Figure,
+    figure: Figure,  # what a drawing function gave
     path: Path,  # ends in .png, .svg or .pdf
 ) -> Path:
     "Write a figure so that equal figures give equal bytes."
@@ -980,9 +980,9 @@ def save_figure(
         figure.savefig(path, format=form, dpi=200, metadata=FORMATS[form])
     return path
 
-# %% ../nbs/17_figures.ipynb #3ae1f0ec
+# %% ../nbs/17_figures.ipynb #e4e58b2d
 def plan_figures(
-    runs: Sequence[Run],
+    runs: Sequence[Run],  # of any systems
 ) -> dict[str, Callable[[], Figure]]:  # file name -> what draws it
     "Every figure that these runs have: comparisons once, portraits for each population."
     populations = [run for run in runs if members(run, "teacher")]
@@ -991,9 +991,9 @@ def plan_figures(
         for run in populations: plan[name if len(populations) == 1 else f"{name}-{run.name}"] = partial(draw, run)
     return plan
 
-# %% ../nbs/17_figures.ipynb #1a06e7c3
+# %% ../nbs/17_figures.ipynb #649d668b
 def save_figures(
-    runs: Sequence[Run],
+    runs: Sequence[Run],  # at least one
     out_dir: str | Path,  # made if it does not exist
     formats: Sequence[str] = ("png", "svg"),
 ) -> list[Path]:  # the files written
@@ -1009,14 +1009,14 @@ def save_figures(
         paths += [save_figure(figure, out_dir/f"{name}.{form}") for form in formats]
     return paths
 
-# %% ../nbs/17_figures.ipynb #909520e5
+# %% ../nbs/17_figures.ipynb #67de0d01
 TEACHER, STUDENT, INK = "#0072B2", "#D55E00", "#222222"
 
 
 def draw_token(
-    axes: Axes,
-    x: float,  # centre
-    y: float,  # centre
+    axes: Axes,  # of the diagram
+    x: float,  # center
+    y: float,  # center
     label: str,  # "T1" is a circle, "S1" a square
     faded: bool = False,  # a member that is replaced
 ) -> None:
@@ -1029,13 +1029,13 @@ def draw_token(
 
 
 def draw_card(
-    axes: Axes,
+    axes: Axes,  # of the diagram
     x: float,  # left edge
     y: float,  # lower edge
     number: int,  # place in the step
-    title: str,
+    title: str,  # name of the phase
     text: str,  # what happens, one or two lines
-    edge: str = "#888888",  # colour of the frame
+    edge: str = "#888888",  # color of the frame
 ) -> None:
     "A numbered card, with room for a picture in its middle."
     axes.add_patch(FancyBboxPatch((x, y), 28, 21, boxstyle="round,pad=0,rounding_size=1.4", facecolor="#FAFAF7", edgecolor=edge,
@@ -1045,19 +1045,19 @@ def draw_card(
     axes.text(x + 5.1, y + 18.2, title, ha="left", va="center", fontsize=10.5, weight="bold", color=INK, zorder=3)
     axes.text(x + 14, y + 3.1, text, ha="center", va="center", fontsize=7.8, color=INK, linespacing=1.3, zorder=3)
 
-# %% ../nbs/17_figures.ipynb #7da492de
+# %% ../nbs/17_figures.ipynb #201fec36
 def draw_arrow(
-    axes: Axes,
-    start: tuple[float, float],
-    end: tuple[float, float],
-    color: str = INK,
+    axes: Axes,  # of the diagram
+    start: tuple[float, float],  # x and y of its tail
+    end: tuple[float, float],  # x and y of its head
+    color: str = INK,  # of line and head
     width: float = 1.2,  # points
 ) -> None:
     "A plain arrow."
     axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=9 + 2 * width, linewidth=width, color=color,
                                    shrinkA=0, shrinkB=0, zorder=3))
 
-# %% ../nbs/17_figures.ipynb #e8eb70b7
+# %% ../nbs/17_figures.ipynb #9aa44437
 def picture_match(axes: Axes, x: float, y: float) -> None:
     "Teachers and students, joined by their chances of meeting."
     for i in range(3):
@@ -1085,7 +1085,7 @@ def picture_propose(axes: Axes, x: float, y: float) -> None:
         draw_arrow(axes, (x + 7, y + 11), (x + 13.2, y + end), TEACHER)
         draw_sheet(axes, x + 13.6, y + height, kind)
 
-# %% ../nbs/17_figures.ipynb #21b7a6e0
+# %% ../nbs/17_figures.ipynb #770b2f4d
 def picture_verify(axes: Axes, x: float, y: float) -> None:
     "The sandbox runs every proposal twice and keeps what holds."
     axes.add_patch(Rectangle((x + 4, y + 5.6), 20, 11, facecolor="#EFEFEA", edgecolor=INK, linewidth=1.1, linestyle=(0, (4, 2)), zorder=2))
@@ -1106,7 +1106,7 @@ def picture_solve(axes: Axes, x: float, y: float) -> None:
         for k in range(4): draw_mark(axes, x + 18.2 + 1.75 * k, height + 2.5, k < right)
         axes.text(x + 20.9, height + .5, rf"$\rho$ = {right}/4", ha="center", va="center", fontsize=7.5)
 
-# %% ../nbs/17_figures.ipynb #af7e0663
+# %% ../nbs/17_figures.ipynb #5a6bec90
 def picture_reward(axes: Axes, x: float, y: float) -> None:
     "Equation 2 as a curve, equation 1 as bars."
     left, low, wide, tall = x + 3.4, y + 7.6, 9., 7.6
@@ -1132,7 +1132,7 @@ def picture_evolve(axes: Axes, x: float, y: float) -> None:
     axes.text(x + 14.5, y + 15, "child", fontsize=7.2, ha="center"); axes.text(x + 23, y + 15, "lowest rated", fontsize=7.2, ha="center")
     axes.text(x + 14, y + 6.1, "mutation or crossover of LoRA weights", fontsize=7, ha="center", style="italic", color="#555555")
 
-# %% ../nbs/17_figures.ipynb #78f3df97
+# %% ../nbs/17_figures.ipynb #d7592eb2
 PICTURES = (  # card by card, clockwise: left edge, lower edge, title, text, picture
     (2, 31, "Match", "TrueSkill ratings; near-even\npairs meet most often", picture_match),
     (36, 31, "Propose", "each teacher writes problems\nof three kinds", picture_propose),

@@ -8,7 +8,7 @@ __all__ = ['COUNTED', 'REASONS', 'Request', 'Sample', 'Engine', 'count', 'total'
            'TorchEngine', 'full_context', 'default_branches', 'Work', 'left_pad', 'additive', 'chunks', 'Batch',
            'record', 'Stretch', 'branch_mask', 'inference', 'ScriptedEngine', 'choose_engine']
 
-# %% ../nbs/10_rollouts.ipynb #d0cee703
+# %% ../nbs/10_rollouts.ipynb #45a9f94d
 import contextlib
 import importlib.util
 import inspect
@@ -22,7 +22,7 @@ import torch
 from fastcore.basics import patch
 from transformers import Cache
 
-# %% ../nbs/10_rollouts.ipynb #c7689cf1
+# %% ../nbs/10_rollouts.ipynb #32967447
 @dataclass(frozen=True)
 class Request:
     "One prompt, the member that continues it, and how to sample."
@@ -52,7 +52,7 @@ class Request:
         for name, fine, fix in rules:
             if not fine: raise ValueError(f"{name}={getattr(self, name)!r}: {fix}")
 
-# %% ../nbs/10_rollouts.ipynb #8e6fcb39
+# %% ../nbs/10_rollouts.ipynb #437a6cb8
 @dataclass(frozen=True)
 class Sample:
     "One completion; the three tuples have one entry for each sampled token."
@@ -62,7 +62,7 @@ class Sample:
     entropy: tuple[float, ...]  # entropy of the same distribution, in nats
     stop: str  # "eos", "stop" (a stop text) or "length"
 
-# %% ../nbs/10_rollouts.ipynb #2daa0c11
+# %% ../nbs/10_rollouts.ipynb #6f472e0a
 COUNTED = ("sequences", "prompt_tokens", "sampled_tokens")
 
 class Engine(Protocol):
@@ -93,7 +93,7 @@ def total(
     "Sum the counters over members."
     return {name: sum(c[name] for c in counters.values()) for name in COUNTED}
 
-# %% ../nbs/10_rollouts.ipynb #449e261f
+# %% ../nbs/10_rollouts.ipynb #94e8a307
 def uniforms(
     seed: int,  # the request's seed, 0 .. 2**64 - 1
     sample: int,  # index of the sample within the request
@@ -102,7 +102,7 @@ def uniforms(
     "The uniform numbers that decide one sample, token by token."
     return np.random.Generator(np.random.Philox(key=np.array([seed, sample], dtype=np.uint64))).random(n_tokens)
 
-# %% ../nbs/10_rollouts.ipynb #408c77a5
+# %% ../nbs/10_rollouts.ipynb #50c07775
 def kept_tokens(
     probs: torch.Tensor,  # (rows, vocab) probabilities at each row's temperature
     top_k: torch.Tensor,  # (rows,) integers, 0 keeps all
@@ -117,7 +117,7 @@ def kept_tokens(
     in_p = (before < (top_p * ordered.sum(-1))[:, None]) | (top_p >= 1)[:, None] | (rank == 0)
     return torch.zeros_like(in_k).scatter(-1, order, in_k & in_p)
 
-# %% ../nbs/10_rollouts.ipynb #b6cc6215
+# %% ../nbs/10_rollouts.ipynb #e9fbf705
 def choose_tokens(
     logits: torch.Tensor,  # (rows, vocab), any float dtype
     temperature: torch.Tensor,  # (rows,) float32, 0 takes the arg max
@@ -137,7 +137,7 @@ def choose_tokens(
     ids = torch.where(greedy, logits.argmax(-1), drawn)
     return ids, logp.gather(-1, ids[:, None]).squeeze(-1), entropy
 
-# %% ../nbs/10_rollouts.ipynb #c4dbbbfb
+# %% ../nbs/10_rollouts.ipynb #284c486e
 def cut_text(
     text: str,  # decoded completion
     stop: Sequence[str],  # stop texts
@@ -157,7 +157,7 @@ def stop_length(
     if cut_text(decode(ids[max(0, seen - reach):]), stop) is None: return None
     return next((m for m in range(seen + 1, len(ids) + 1) if cut_text(decode(ids[:m]), stop) is not None), None)
 
-# %% ../nbs/10_rollouts.ipynb #bbcf9ed3
+# %% ../nbs/10_rollouts.ipynb #2884822e
 class ColumnCache(Cache):
     "Keys and values in buffers that are allocated once; all rows grow by the same columns."
     def __init__(self,
@@ -181,7 +181,7 @@ class ColumnCache(Cache):
         "Columns written so far."
         return self.end
 
-# %% ../nbs/10_rollouts.ipynb #1776ac3e
+# %% ../nbs/10_rollouts.ipynb #d3add52f
 @dataclass(frozen=True)
 class Layout:
     "Where each sample sits: one row a prompt (or several, if it has more samples than the width)."
@@ -218,7 +218,7 @@ def arrange(
     at = np.arange(len(lines)) - np.repeat(starts, sizes)
     return Layout(lines, np.repeat(np.cumsum(rows) - rows, sizes) + at // width, at % width, width)
 
-# %% ../nbs/10_rollouts.ipynb #8ef336ca
+# %% ../nbs/10_rollouts.ipynb #2478955d
 @dataclass
 class Block:
     "Computed rows: a cache, and the logits for the next token of every slot."
@@ -239,10 +239,10 @@ class Part:
     take: np.ndarray  # (n,) slots of the block; repeats are fine
     put: np.ndarray  # (n,) which entry of the new layout each becomes
 
-# %% ../nbs/10_rollouts.ipynb #097b5ac9
+# %% ../nbs/10_rollouts.ipynb #5caec1b6
 def moved(
-    part: Part,
-    layout: Layout,
+    part: Part,  # slots of one block
+    layout: Layout,  # where they go
 ) -> tuple[np.ndarray, ...]:  # slots from and to; prompt rows from and to; branch rows and branches from and to
     "The moves of one part; each row's prompt moves once."
     put = layout.slots[part.put]
@@ -267,10 +267,10 @@ def fill(
     ours = buffer[:, :, new.prompt:].unflatten(2, (-1, new.width))
     ours[to_row, :, steps - s:steps, to_branch] = theirs[from_row, :, source.steps - s:source.steps, from_branch]
 
-# %% ../nbs/10_rollouts.ipynb #591c469c
+# %% ../nbs/10_rollouts.ipynb #8302de31
 def regroup(
     parts: Sequence[Part],  # together they fill every entry of the layout
-    layout: Layout,
+    layout: Layout,  # rows and branches of the new block
     prompt: int,  # columns of the longest prompt
     steps: int,  # columns of the longest branch
     room: int,  # columns still to come for each branch
@@ -291,7 +291,7 @@ def regroup(
     new.cache.end = prompt + steps * width
     return new
 
-# %% ../nbs/10_rollouts.ipynb #3238b448
+# %% ../nbs/10_rollouts.ipynb #6aff4044
 class TorchEngine:
     "Samples in this process with the trainer's own weights; any causal language model of transformers with full attention."
     def __init__(self,
@@ -323,7 +323,7 @@ class TorchEngine:
         self.cache_name = "cache" if "cache" in names else "past_key_values"  # transformers 5.2x renamed the argument
         self.counters: dict = {}
 
-# %% ../nbs/10_rollouts.ipynb #4ddfcbc2
+# %% ../nbs/10_rollouts.ipynb #de648307
 def full_context(
     config,  # a transformers model config
 ) -> int:  # positions the model can address
@@ -346,10 +346,10 @@ def default_branches(
     heads = config.num_attention_heads
     return 8 if (getattr(config, "num_key_value_heads", None) or heads) == heads else 1
 
-# %% ../nbs/10_rollouts.ipynb #88083f49
+# %% ../nbs/10_rollouts.ipynb #cae2c1ef
 @patch
 def check(self: TorchEngine,
-    request: Request,
+    request: Request,  # any request
 ) -> None:
     "Refuse a request that this engine cannot serve."
     n, vocab = len(request.prompt_ids), self.model.get_input_embeddings().weight.shape[0]
@@ -361,13 +361,13 @@ def check(self: TorchEngine,
     if request.member is not None and request.member not in known:
         raise ValueError(f"member={request.member!r}: not in the population {known}; None is the base")
 
-# %% ../nbs/10_rollouts.ipynb #48f5e3f4
+# %% ../nbs/10_rollouts.ipynb #0fb375a5
 REASONS = ("", "eos", "stop", "length")  # index 0: still running
 
 class Work:
     "One line for each wanted sample."
     def __init__(self,
-        requests: Sequence[Request],
+        requests: Sequence[Request],  # not empty
         context: int,  # prompt + completion at most
         names: Sequence[str],  # members in the order in which rows are sorted; the base comes first
         slack: int,  # columns that may be written past a row's limit
@@ -396,7 +396,7 @@ class Work:
         "The members of some lines."
         return [self.requests[i].member for i in self.request[lines]]
 
-# %% ../nbs/10_rollouts.ipynb #058c1337
+# %% ../nbs/10_rollouts.ipynb #b398fc3f
 def left_pad(
     prompts: Sequence[Sequence[int]],  # token ids, none empty
     pad: int = 0,  # any valid id: pads are masked by position, never by value
@@ -427,7 +427,7 @@ def forward(self: TorchEngine,
     cache.end += ids.shape[1]
     return out.logits.flatten(0, 1)
 
-# %% ../nbs/10_rollouts.ipynb #a1cd8785
+# %% ../nbs/10_rollouts.ipynb #b00914be
 @patch
 def rows(self: TorchEngine,
     members: Sequence[str | None],  # one a batch row, equal ones adjacent
@@ -460,7 +460,7 @@ def chunks(
         out[-1].append(i)
     return [np.array(c) for c in out]
 
-# %% ../nbs/10_rollouts.ipynb #c8f3d5e4
+# %% ../nbs/10_rollouts.ipynb #f0db8fe9
 @dataclass
 class Batch:
     "Samples that decode together."
@@ -469,7 +469,7 @@ class Batch:
 
 @patch
 def admit(self: TorchEngine,
-    work: Work,
+    work: Work,  # the table of samples
     batch: Batch | None,  # the batch so far
     going: np.ndarray,  # entries of its layout that go on
     arriving: np.ndarray,  # lines of the work table that move in
@@ -486,7 +486,7 @@ def admit(self: TorchEngine,
 
 @patch
 def arrivals(self: TorchEngine,
-    work: Work,
+    work: Work,  # the table of samples
     lines: np.ndarray,  # lines of the work table that move in
 ) -> Iterator[tuple[Block, np.ndarray, np.ndarray]]:  # a block of prompts, the lines it serves, each line's slot
     "Compute the prompts of arriving samples, each distinct one once, rows sorted by member."
@@ -500,12 +500,12 @@ def arrivals(self: TorchEngine,
         here = slot[which] >= 0
         yield self.prefill([work.prompts[p] for p in work.prompt[lines[first[chunk]]]]), lines[here], slot[which[here]]
 
-# %% ../nbs/10_rollouts.ipynb #184c9003
+# %% ../nbs/10_rollouts.ipynb #a7012873
 def record(
     work: Work,  # changed in place
     lines: np.ndarray,  # (rows,) lines of the work table
     block: Sequence[np.ndarray],  # ids, log-probabilities and entropies, each (rows, k)
-    eos_ids: Sequence[int],
+    eos_ids: Sequence[int],  # ids that end a sample
     decode: Callable[[Sequence[int]], str],  # for stop texts
 ) -> None:
     "Append a block of drawn tokens and find the rows that ended."
@@ -527,7 +527,7 @@ def record(
         if found is not None: length[i], reason[i] = found, 2
     work.count[lines], work.reason[lines] = length, reason
 
-# %% ../nbs/10_rollouts.ipynb #a822be8b
+# %% ../nbs/10_rollouts.ipynb #c7de0c04
 @dataclass(frozen=True)
 class Stretch:
     "What every step until the next regroup needs, one entry a slot, on the engine's device."
@@ -551,11 +551,11 @@ def branch_mask(
     shared = torch.arange(prompt, device=device) >= prompt - prompt_len[:, None, None]
     return torch.cat((shared.expand(rows, width, prompt), own), -1)[:, None]
 
-# %% ../nbs/10_rollouts.ipynb #71ee3e47
+# %% ../nbs/10_rollouts.ipynb #3513803b
 @patch
 def prepare(self: TorchEngine,
-    work: Work,
-    batch: Batch,
+    work: Work,  # limits, noise and settings of its lines
+    batch: Batch,  # what will decode
 ) -> Stretch:
     "Lay out masks, positions, noise and settings for all steps that a batch may take."
     layout, block = batch.layout, batch.block
@@ -580,19 +580,19 @@ def prepare(self: TorchEngine,
         temperature=spread(work.temperature[lines], 1),
         truncation=(spread(work.top_k[lines], 0), spread(work.top_p[lines], 1)) if truncated else ())
 
-# %% ../nbs/10_rollouts.ipynb #23978db3
+# %% ../nbs/10_rollouts.ipynb #372a9c19
 @patch
 def text(self: TorchEngine,
-    ids: Sequence[int],
+    ids: Sequence[int],  # token ids, EOS included or not
 ) -> str:
     "Decode ids as they are: special tokens stay visible, spaces stay where they were."
     return self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
-# %% ../nbs/10_rollouts.ipynb #ccf40395
+# %% ../nbs/10_rollouts.ipynb #b29c9642
 @patch
 def decode(self: TorchEngine,
-    work: Work,
-    batch: Batch,
+    work: Work,  # gets the drawn tokens
+    batch: Batch,  # its cache grows
     progress: Callable[[int, int], None] | None = None,  # called with (finished, wanted) samples whenever some end
 ) -> np.ndarray:  # entries of the layout that go on; empty when all samples have ended
     "Decode until all samples have ended or a regroup pays."
@@ -615,10 +615,10 @@ def decode(self: TorchEngine,
             if looked and waste >= self.patience * len(running): break
     return np.flatnonzero(running)
 
-# %% ../nbs/10_rollouts.ipynb #d475d396
+# %% ../nbs/10_rollouts.ipynb #1421fd2a
 @contextlib.contextmanager
 def inference(
-    model: torch.nn.Module,
+    model: torch.nn.Module,  # any module; its submodules may be in different modes
 ) -> Iterator[None]:
     "Evaluation mode without gradients; afterwards every module is in the mode it was in."
     training = [m for m in model.modules() if m.training]
@@ -628,6 +628,23 @@ def inference(
     finally:
         for m in training: m.training = True
 
+# %% ../nbs/10_rollouts.ipynb #a7af3539
+@patch
+def collect(self: TorchEngine,
+    work: Work,  # with every line ended
+) -> list[list[Sample]]:
+    "Turn the work table into samples and count them."
+    out: list[list[Sample]] = [[] for _ in work.requests]
+    for line, q in enumerate(work.request):
+        n, reason = work.count[line], REASONS[work.reason[line]]
+        ids, logprobs, entropy = (tuple(a[line, :n].tolist()) for a in (work.ids, work.logprobs, work.entropy))
+        text = self.text(ids[:-1] if reason == "eos" else ids)
+        if reason == "stop": text = cut_text(text, work.requests[q].stop)
+        out[q].append(Sample(text, ids, logprobs, entropy, reason))
+    for q, samples in zip(work.requests, out, strict=True): count(self.counters, q, samples)
+    return out
+
+# %% ../nbs/10_rollouts.ipynb #f76d5365
 @patch
 def generate(self: TorchEngine,
     requests: Sequence[Request],  # may be empty; members may be mixed
@@ -647,22 +664,7 @@ def generate(self: TorchEngine,
             going = self.decode(work, batch, progress)
     return self.collect(work)
 
-@patch
-def collect(self: TorchEngine,
-    work: Work,  # with every line ended
-) -> list[list[Sample]]:
-    "Turn the work table into samples and count them."
-    out: list[list[Sample]] = [[] for _ in work.requests]
-    for line, q in enumerate(work.request):
-        n, reason = work.count[line], REASONS[work.reason[line]]
-        ids, logprobs, entropy = (tuple(a[line, :n].tolist()) for a in (work.ids, work.logprobs, work.entropy))
-        text = self.text(ids[:-1] if reason == "eos" else ids)
-        if reason == "stop": text = cut_text(text, work.requests[q].stop)
-        out[q].append(Sample(text, ids, logprobs, entropy, reason))
-    for q, samples in zip(work.requests, out, strict=True): count(self.counters, q, samples)
-    return out
-
-# %% ../nbs/10_rollouts.ipynb #324df897
+# %% ../nbs/10_rollouts.ipynb #5741a6ca
 class ScriptedEngine:
     "Answers from a script; deterministic, needs no model."
     def __init__(self,
@@ -684,10 +686,10 @@ class ScriptedEngine:
         if progress is not None: progress(sum(q.n for q in requests), sum(q.n for q in requests))
         return out
 
-# %% ../nbs/10_rollouts.ipynb #b35d700e
+# %% ../nbs/10_rollouts.ipynb #8beae01e
 @patch
 def texts(self: ScriptedEngine,
-    request: Request,
+    request: Request,  # its prompt is the key; its n says how many
 ) -> list[str]:  # n completions
     "The completions that the script has for one request."
     prompt = self.tokenizer.decode(request.prompt_ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
@@ -702,11 +704,11 @@ def texts(self: ScriptedEngine,
     if not found: raise ValueError(f"the script gave no completion for the prompt {prompt!r}")
     return [found[i % len(found)] for i in range(request.n)]
 
-# %% ../nbs/10_rollouts.ipynb #57914d3d
+# %% ../nbs/10_rollouts.ipynb #bcba1402
 @patch
 def sample(self: ScriptedEngine,
     text: str,  # the whole completion
-    request: Request,
+    request: Request,  # its limit and stop texts apply
 ) -> Sample:
     "Give a text the ids and the stop reason that sampling it would have had."
     decode = lambda ids: self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
@@ -720,11 +722,11 @@ def sample(self: ScriptedEngine,
     nats = math.log(len(self.tokenizer))
     return Sample(shown, tuple(ids), (-nats,) * len(ids), (nats,) * len(ids), stop)
 
-# %% ../nbs/10_rollouts.ipynb #86bb76c9
+# %% ../nbs/10_rollouts.ipynb #b5d4abe7
 def choose_engine(
     name: str,  # "torch", "vllm" or "auto"
     population,  # a LoraPopulation or a plain model
-    tokenizer,
+    tokenizer,  # decodes samples and knows the EOS id
     **options,  # the engine's own, such as max_rows
 ) -> Engine:
     "Make an engine by name."
