@@ -13,7 +13,7 @@ __all__ = ['CONFIGS', 'PAPER_UNKNOWN', 'PRESETS', 'LOGS', 'FREE_OPTIONS', 'logge
            'sync_folder', 'sync_folder_entry', 'write_aside', 'environment', 'first_difference', 'begun', 'RunFolder',
            'StopFlag', 'Progress']
 
-# %% ../nbs/12_runs.ipynb #8cb990f1
+# %% ../nbs/12_runs.ipynb #b15a2415
 import dataclasses
 import difflib
 import hashlib
@@ -38,7 +38,7 @@ from fastcore.basics import patch
 
 from .problems import KINDS
 
-# %% ../nbs/12_runs.ipynb #bae04f75
+# %% ../nbs/12_runs.ipynb #1b461862
 def option(
     default, # default value (immutable: a number, a string, a bool or a tuple)
     meaning: str, # what the field does, one sentence
@@ -50,7 +50,7 @@ def option(
     "A dataclass field that documents itself and knows its limits."
     return field(default=default, metadata={"meaning": meaning, "origin": origin, "low": low, "high": high, "choices": choices})
 
-# %% ../nbs/12_runs.ipynb #4d020bd6
+# %% ../nbs/12_runs.ipynb #186ffff2
 @dataclass(frozen=True)
 class BaseConfig:
     "The frozen base model."
@@ -68,7 +68,7 @@ class AdapterConfig:
     alpha: float = option(16.0, "LoRA scale numerator, the update is multiplied by alpha / rank", "ours; not reported by PopuLoRA", low=1e-9)
     targets: str = option("all-linear", "which linear layers carry an adapter", "ours; not reported by PopuLoRA")
 
-# %% ../nbs/12_runs.ipynb #cfc80426
+# %% ../nbs/12_runs.ipynb #b327bdb4
 @dataclass(frozen=True)
 class PopulationConfig:
     "How many adapters play which role."
@@ -106,11 +106,11 @@ class SolvingConfig(SamplingConfig):
         "ours for the embedded base; not reported by PopuLoRA", low=1)
     max_prompt: int = option(384, "longest prompt in tokens; a problem with a longer one is invalid", "ours for 512 tokens; AZR: 6144", low=16)
 
-# %% ../nbs/12_runs.ipynb #ebedfa24
+# %% ../nbs/12_runs.ipynb #37ea02c7
 @dataclass(frozen=True)
 class RolloutConfig:
     "Which engine samples."
-    engine: str = option("torch", "rollout engine", "ours; PopuLoRA and AZR use vLLM", choices=("torch", "vllm"))
+    engine: str = option("torch", "rollout engine", "ours; PopuLoRA and AZR use vLLM", choices=("torch", "vllm", "auto"))
     max_rows: int = option(256, "samples decoded together", "ours", low=1)
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ class RewardConfig:
         "PopuLoRA", choices=("reinforce_pp", "grpo"))
     shift: bool = option(True, "subtract the token mean while whitening, as the reference code does", "REINFORCE++ reference code")
 
-# %% ../nbs/12_runs.ipynb #e04f5a2e
+# %% ../nbs/12_runs.ipynb #2e7629d1
 @dataclass(frozen=True)
 class MatchmakingConfig:
     "TrueSkill and the choice of pairs."
@@ -161,14 +161,14 @@ class EvolutionConfig:
     fraction: float = option(0.25, "share of each role that is replaced, at least one member",
         "ours; not reported by PopuLoRA", low=0, high=1)
     crossover_rate: float = option(0.5, "probability of two parents instead of one", "ours; not reported by PopuLoRA", low=0, high=1)
-    newborn: str = option("reset", "rating of a child: new, its parent's, or new and safe for `grace` matches",
-        "ours; not reported by PopuLoRA", choices=("reset", "inherit", "grace"))
+    newborn: str = option("inherit", "rating of a child: new, its parent's, or new and safe for `grace` matches",
+        "ours (simulated in notebook 07); not reported by PopuLoRA", choices=("reset", "inherit", "grace"))
     grace: int = option(20, "matches during which a newborn cannot be replaced (newborn = grace)", "ours", low=0)
     selection: str = option("ladder", "who is replaced: the lowest rated, or anyone (to compare with)", "PopuLoRA", choices=("ladder", "random"))
     mutations: tuple[str, ...] = option((), "mutation operators to draw from; empty means all of the paper's", "PopuLoRA")
     crossovers: tuple[str, ...] = option((), "crossover operators to draw from; empty means all of the paper's", "PopuLoRA")
 
-# %% ../nbs/12_runs.ipynb #f1e3f738
+# %% ../nbs/12_runs.ipynb #b9e76d58
 @dataclass(frozen=True)
 class AnchorConfig:
     "Evaluation on the fixed held-out set."
@@ -184,7 +184,7 @@ class RunSection:
     keep_last: int = option(2, "checkpoints kept beside the first; 0 keeps all", "ours", low=0)
     progress_every: int = option(10, "steps between progress lines where the output is not a terminal; 0 is silent", "ours", low=0)
 
-# %% ../nbs/12_runs.ipynb #c8263bb2
+# %% ../nbs/12_runs.ipynb #155358c2
 @dataclass(frozen=True)
 class AgentProposalConfig(SamplingConfig):
     "How the single agent writes problems."
@@ -214,7 +214,7 @@ class BufferConfig:
     seed_entries: int = option(16, "entries of each buffer before training starts", "ours for the embedded base; AZR: 256", low=1)
     seed_rounds: int = option(8, "rounds of seeding, at most; then the run starts with what there is", "ours", low=0)
 
-# %% ../nbs/12_runs.ipynb #7a3bb636
+# %% ../nbs/12_runs.ipynb #c7ce6124
 @dataclass(frozen=True)
 class PopuloraConfig:
     "A PopuLoRA run."
@@ -252,7 +252,7 @@ class AzrConfig:
 
 CONFIGS = {"populora": PopuloraConfig, "azr": AzrConfig}
 
-# %% ../nbs/12_runs.ipynb #5f570f2b
+# %% ../nbs/12_runs.ipynb #766d4bac
 def flatten(
     config, # a configuration or one of its sections
     prefix: str = "", # dotted name of that section
@@ -288,7 +288,7 @@ def sections(
     "The names of its sections."
     return ", ".join(entry.name for entry in dataclasses.fields(config) if dataclasses.is_dataclass(getattr(config, entry.name)))
 
-# %% ../nbs/12_runs.ipynb #c5e674a6
+# %% ../nbs/12_runs.ipynb #bdb310c8
 def describe(
     config, # a configuration
     only: str = "", # show only names that start with this
@@ -301,7 +301,7 @@ def describe(
         rows.append(f"{name:28} {json.dumps(value):32} {entry.metadata['meaning']} [{entry.metadata['origin']}]")
     return "\n".join(rows)
 
-# %% ../nbs/12_runs.ipynb #daf2299b
+# %% ../nbs/12_runs.ipynb #52e6282e
 def check_type(
     name: str, # dotted name, for the message
     value, # what was given
@@ -318,7 +318,7 @@ def check_type(
     if type(value) is not kind: raise ValueError(f"{name}={value!r}: must be {'an' if kind is int else 'a'} {kind.__name__}")
     return value
 
-# %% ../nbs/12_runs.ipynb #f789aeb2
+# %% ../nbs/12_runs.ipynb #48f2c869
 def check_limits(
     name: str, # dotted name
     value, # a value of the right type
@@ -346,7 +346,7 @@ def validate(
         raise ValueError(f"temperature={warmth}: training needs one temperature above 0 for both (the anchor set is greedy by itself)")
     return config
 
-# %% ../nbs/12_runs.ipynb #82af28b6
+# %% ../nbs/12_runs.ipynb #adf87fba
 def to_dict(
     config, # a configuration
 ) -> dict: # nested, JSON types only
@@ -376,7 +376,7 @@ def from_dict(
         config = set_option(config, name, check_type(name, value, find_option(config, name)[1]))
     return validate(config)
 
-# %% ../nbs/12_runs.ipynb #e38e3c7d
+# %% ../nbs/12_runs.ipynb #346b1c48
 def parse_value(
     name: str, # dotted name, for the message
     text: str, # what stands behind the equals sign
@@ -402,7 +402,7 @@ def apply_overrides(
         config = set_option(config, name.strip(), parse_value(name.strip(), text.strip(), find_option(config, name.strip())[1]))
     return validate(config)
 
-# %% ../nbs/12_runs.ipynb #3f5b8ae3
+# %% ../nbs/12_runs.ipynb #5476bb59
 def matched_agent(
     config: PopuloraConfig, # the population's run
 ) -> AzrConfig: # the baseline's
@@ -420,14 +420,14 @@ def demo_config() -> PopuloraConfig:
     "Four teachers and four students on the embedded base: minutes on two CPU cores. No replacement falls on the last step."
     return PopuloraConfig(run=RunSection(steps=36), anchor=AnchorConfig(interval=12))
 
-# %% ../nbs/12_runs.ipynb #893a3690
+# %% ../nbs/12_runs.ipynb #385e202a
 def paper_config() -> PopuloraConfig:
     "PopuLoRA's main run; unknowns at AZR's values, marked by `origin` in the fields and listed in PAPER_UNKNOWN."
     sampling = dict(max_tokens=8096, max_prompt=6144)
     return PopuloraConfig(
         base=BaseConfig(name="Qwen/Qwen2.5-Coder-7B", device="cuda", dtype="bfloat16"), adapter=AdapterConfig(rank=32, alpha=32.0),
         proposals=ProposalConfig(prompts=16, group=4, n_references=6, n_inputs=10, buffer_cap=16384, **sampling),
-        solving=SolvingConfig(samples=8, **sampling), rollout=RolloutConfig(engine="vllm", max_rows=1024),
+        solving=SolvingConfig(samples=8, **sampling), rollout=RolloutConfig(engine="auto", max_rows=1024),
         verifier=VerifierConfig(workers=16, timeout=10.0), optimizer=OptimizerConfig(lr=5e-5),
         anchor=AnchorConfig(per_cell=40), run=RunSection(steps=200))
 
@@ -464,7 +464,7 @@ def load_config(
     if not path.is_file(): raise ValueError(f"{source}: neither a preset ({', '.join(PRESETS)}) nor a JSON file")
     return apply_overrides(from_dict(read_json(path)), overrides)
 
-# %% ../nbs/12_runs.ipynb #c96802ff
+# %% ../nbs/12_runs.ipynb #6d9a2724
 def derive_seed(
     seed: int, # seed of the run
     *labels, # names and numbers that say what the stream is for
@@ -480,7 +480,7 @@ def named_rng(
     "A numpy generator for one named use."
     return np.random.default_rng(derive_seed(seed, *labels))
 
-# %% ../nbs/12_runs.ipynb #16f2ac95
+# %% ../nbs/12_runs.ipynb #8c7c10c7
 LOGS = ("metrics", "timings", "problems", "matches", "births")
 
 def to_json(
@@ -506,7 +506,7 @@ def read_log(
         except ValueError: raise ValueError(f"{path}: line {number} is not JSON; restore the file or cut it before that line") from None
     return records
 
-# %% ../nbs/12_runs.ipynb #bff73a7d
+# %% ../nbs/12_runs.ipynb #ad566615
 def sync_folder(
     folder, # every file below it, and the folders themselves
 ):
@@ -545,7 +545,7 @@ def environment() -> dict: # versions and machine facts, for config.json
             "system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count(),
             "omp_num_threads": os.environ.get("OMP_NUM_THREADS")}
 
-# %% ../nbs/12_runs.ipynb #8199b9e0
+# %% ../nbs/12_runs.ipynb #356cef69
 FREE_OPTIONS = ("run.steps", "run.keep_last", "run.progress_every")   # may differ when a run is resumed
 
 def first_difference(
@@ -559,7 +559,7 @@ def first_difference(
         if name not in FREE_OPTIONS and value != after[name]: return f"{name}: was {value!r}, now {after[name]!r}"
     return None
 
-# %% ../nbs/12_runs.ipynb #3e566fe6
+# %% ../nbs/12_runs.ipynb #938e0b1a
 logger = logging.getLogger("populora")
 
 def begun(
@@ -597,7 +597,18 @@ class RunFolder:
         if resume: self.rewind()
         self.files = {log: open(self.path/f"{log}.jsonl", "ab" if resume else "wb") for log in LOGS}
 
-# %% ../nbs/12_runs.ipynb #0b3532af
+# %% ../nbs/12_runs.ipynb #fdd95824
+@patch
+def note(self: RunFolder, **facts):
+    "Add facts about the machine to the environment in config.json; a resumed run keeps its first ones and warns."
+    path = self.path/"config.json"
+    held = read_json(path)
+    changed = [name for name, value in facts.items() if held["environment"].get(name, value) != value]
+    if changed: logger.warning("%s: resumed with other facts than it began with: %s", self.path, ", ".join(changed))
+    held["environment"] = {**facts, **held["environment"]}
+    write_aside(path, json.dumps(held, indent=1) + "\n")
+
+# %% ../nbs/12_runs.ipynb #beaf12dd
 @patch
 def lock(self: RunFolder):
     "Hold the folder for this process; freed by the operating system when the process ends."
@@ -621,7 +632,7 @@ def __enter__(self: RunFolder): return self
 @patch
 def __exit__(self: RunFolder, *exception): self.close()
 
-# %% ../nbs/12_runs.ipynb #1b45da7d
+# %% ../nbs/12_runs.ipynb #8b83f68c
 @patch
 def append(
     self: RunFolder,
@@ -640,7 +651,7 @@ def read(
     "The records of a log."
     return read_log(self.path/f"{log}.jsonl")
 
-# %% ../nbs/12_runs.ipynb #2118c051
+# %% ../nbs/12_runs.ipynb #5298d5c4
 @patch
 def offsets(self: RunFolder) -> dict: # log -> bytes
     "Put the logs on the disk and say how long each one is."
@@ -670,7 +681,7 @@ def checkpoint(
     self.step, self.checkpoint_path = step, final
     self.prune()
 
-# %% ../nbs/12_runs.ipynb #5cc61d98
+# %% ../nbs/12_runs.ipynb #f2246b28
 @patch
 def checkpoints(self: RunFolder) -> dict: # step -> folder, in order
     "The checkpoints by step."
@@ -684,7 +695,7 @@ def prune(self: RunFolder):
     if not self.config.run.keep_last: return
     for step in steps[1:-self.config.run.keep_last]: shutil.rmtree(self.checkpoints()[step])
 
-# %% ../nbs/12_runs.ipynb #97b5cc85
+# %% ../nbs/12_runs.ipynb #1c8f4522
 @patch
 def complete(
     self: RunFolder,
@@ -713,7 +724,7 @@ def rewind(self: RunFolder):
         path = self.path/f"{log}.jsonl"
         if path.exists(): os.truncate(path, size)
 
-# %% ../nbs/12_runs.ipynb #f983e32e
+# %% ../nbs/12_runs.ipynb #be1a2c26
 class StopFlag:
     "A flag that the first interrupt raises; the second interrupt aborts."
 
@@ -734,7 +745,7 @@ class StopFlag:
         self.raised = True
         print("\nstopping after this step, with a checkpoint; once more to abort", file=sys.stderr)
 
-# %% ../nbs/12_runs.ipynb #a63e8b8f
+# %% ../nbs/12_runs.ipynb #588fa177
 class Progress:
     "A line of progress."
 

@@ -326,19 +326,23 @@ class Anchor:
         box: Sandbox,
         members: Sequence[str | None], # who answers
         max_tokens: int, # of one answer
+        samples: int = 0, # answers to each problem at temperature 1; 0 is one greedy answer
+        seed: int = 0, # of the sampled answers
     ) -> tuple[dict, list[Sample]]: # member -> accuracies; the samples, for the budget
-        "Greedy accuracy of each member, in total, by kind and by level."
-        requests = [Request(ids, member, temperature=0.0, max_tokens=max_tokens) for member in members for _, ids in self.asked]
-        samples = [sample for sample, in engine.generate(requests)]
-        attempts = [Attempt(sample) for sample in samples]
-        items = [item for _ in members for item, _ in self.asked]
+        "Accuracy of each member, in total, by kind and by level."
+        count, warmth = max(samples, 1), 1.0 if samples else 0.0
+        requests = [Request(ids, member, n=count, temperature=warmth, max_tokens=max_tokens, seed=derive_seed(seed, "anchor", i))
+                    for member in members for i, (_, ids) in enumerate(self.asked)]
+        attempts = [Attempt(sample) for found in engine.generate(requests) for sample in found]
+        items = [item for _ in members for item, _ in self.asked for _ in range(count)]
         check_answers(box, self.base, [(item.problem, attempt) for item, attempt in zip(items, attempts)])
-        n = len(self.asked)
-        return {member: accuracy(items[:n], attempts[i * n:(i + 1) * n]) for i, member in enumerate(members)}, samples
+        n = len(self.asked) * count
+        answers = {member: accuracy(items[:n], attempts[i * n:(i + 1) * n]) for i, member in enumerate(members)}
+        return answers, [attempt.sample for attempt in attempts]
 
 def accuracy(
-    items: Sequence, # anchor items
-    attempts: Sequence[Attempt], # one each
+    items: Sequence, # anchor items, one an attempt
+    attempts: Sequence[Attempt], # checked
 ) -> dict: # mean, one entry a kind, levels, n
     "Shares of right answers; unknown ones are left out."
     known = [(item, bool(attempt.correct)) for item, attempt in zip(items, attempts) if attempt.correct is not None]
@@ -699,6 +703,7 @@ def run_loop(
     limits, cfg = config.verifier, config.run
     with RunFolder(run_dir, config, resume) as run, StopFlag() as stop, Sandbox(
             workers=limits.workers, timeout=limits.timeout, memory_mb=limits.memory_mb, require_isolation=limits.require_isolation) as box:
+        run.note(isolation=box.isolation)
         session = build(config, box)
         try:
             if run.checkpoint_path: session.load(run.checkpoint_path)
@@ -781,26 +786,27 @@ def train_student(
     kind: str, # of the problems
     steps: int = 60, # optimizer steps
     seed: int = 0, # of adapter, problems and sampling
-    problems: int = 32, # for each step
+    problems: int = 48, # for each step
     samples: int = 8, # attempts of each problem
-    lr: float = 1e-3, # learning rate
+    lr: float = 2e-3, # learning rate
     rank: int = 8, # of the adapter
-    per_cell: int = 40, # anchor problems for each level
+    per_cell: int = 100, # anchor problems for each level
     report: Callable | None = None, # called with (step, solve rate)
-) -> dict: # "before" and "after": anchor accuracies; "solve_rate": one a step
+) -> dict: # "before" and "after": {"greedy", "sampled"}: anchor accuracies; "solve_rate": one a step
     "Train one student on problems from the generator and measure it on the anchor set."
-    options, scheme = SolvingConfig(samples=samples, max_tokens=96), RewardConfig()
+    options, scheme = SolvingConfig(samples=samples, max_tokens=96), RewardConfig(shift=False)
     population = LoraPopulation(base.model, ["S1"], rank, 2 * rank, seed=seed)
     engine, learner = choose_engine("torch", population, base.tokenizer), Learner(population, lr=lr)
     anchor, rates = Anchor(base, [kind], per_cell, options.max_prompt), []
-    try:
-        with Sandbox() as box:
-            before = anchor.ask(engine, box, [None], options.max_tokens)[0][None]
-            for step in range(1, steps + 1):
-                rows = practise(base, engine, box, fresh_problems(kind, problems, named_rng(seed, step, "problems")), "S1", options, seed, step)
-                learner.step(experiences(rows, scheme))
-                rates.append(mean(row.reward == 1 for row in rows if row.reward == row.reward))
-                if report: report(step, rates[-1])
-            after = anchor.ask(engine, box, ["S1"], options.max_tokens)[0]["S1"]
-    finally: population.close()
+    def measure(member):
+        return {name: anchor.ask(engine, box, [member], options.max_tokens, n)[0][member] for name, n in (("greedy", 0), ("sampled", samples))}
+    with Sandbox() as box:
+        before = measure(None)
+        for step in range(1, steps + 1):
+            rows = practise(base, engine, box, fresh_problems(kind, problems, named_rng(seed, step, "problems")), "S1", options, seed, step)
+            learner.step(experiences(rows, scheme))
+            rates.append(mean(row.reward == 1 for row in rows if row.reward == row.reward))
+            if report: report(step, rates[-1])
+        after = measure("S1")
+    population.close()
     return {"before": before, "after": after, "solve_rate": rates}
