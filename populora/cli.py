@@ -8,10 +8,10 @@ __all__ = ['PROBES', 'EXTRAS', 'CHECKS', 'COMMANDS', 'add_config_options', 'make
            'run_resume', 'load_runs', 'add_figures', 'run_figures', 'add_summary', 'run_summary', 'add_config',
            'run_config', 'add_demo', 'demo_plan', 'demo_part', 'run_demo', 'demo_command', 'Finding', 'check_python',
            'check_torch', 'check_base', 'check_sandbox', 'check_isolation', 'check_extras', 'add_doctor', 'run_doctor',
-           'bench_sandbox', 'add_bench', 'run_bench', 'Command', 'Parser', 'make_parser', 'unknown_option',
-           'nearest_command', 'main']
+           'read_programs', 'bench_table', 'add_bench', 'run_bench', 'Command', 'Parser', 'make_parser',
+           'unknown_option', 'nearest_command', 'main']
 
-# %% ../nbs/18_cli.ipynb #4498e9d4
+# %% ../nbs/18_cli.ipynb #74650f24
 import argparse
 import difflib
 import json
@@ -25,7 +25,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-# %% ../nbs/18_cli.ipynb #6fa3aa1a
+# %% ../nbs/18_cli.ipynb #6aab52e3
 def add_config_options(
     parser: argparse.ArgumentParser,
     default: str | None = "demo",  # preset or file when --config is not given
@@ -53,7 +53,7 @@ def make_config(
     short = [f"{name}={value}" for name, value in (("seed", args.seed), ("run.steps", args.steps)) if value is not None]
     return apply_overrides(config, [*args.overrides, *short])
 
-# %% ../nbs/18_cli.ipynb #7a87527a
+# %% ../nbs/18_cli.ipynb #10212698
 def cores() -> int:
     "Processor cores that this process may use: affinity and container quota respected."
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -71,7 +71,7 @@ def set_threads(
     import torch
     torch.set_num_threads(threads or min(torch.get_num_threads(), cores()))
 
-# %% ../nbs/18_cli.ipynb #432f1c8b
+# %% ../nbs/18_cli.ipynb #194b8c1e
 def check_out(
     folder: Path,  # made if it does not exist
     fresh: bool = False,  # refuse a folder that holds anything but a start that failed
@@ -94,7 +94,7 @@ def check_device(
     except (RuntimeError, AssertionError):  # torch raises either, by its build
         raise ValueError(f"base.device={name!r}: torch cannot use it here; take cpu, or see: populora doctor") from None
 
-# %% ../nbs/18_cli.ipynb #2c17b773
+# %% ../nbs/18_cli.ipynb #8fb41720
 def run_training(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # the run folder
@@ -120,7 +120,7 @@ def steps_done(
     from populora.runs import read_log
     return max((record["step"] for record in read_log(folder/"metrics.jsonl")), default=0)
 
-# %% ../nbs/18_cli.ipynb #1084c546
+# %% ../nbs/18_cli.ipynb #5d1043e3
 def add_train(parser: argparse.ArgumentParser) -> None:
     "Options of `populora train`."
     add_config_options(parser)
@@ -143,7 +143,7 @@ def run_train(args: argparse.Namespace) -> int:
     if status == 0: print(f"draw it with: populora figures {folder} --out {folder}/figures")
     return status
 
-# %% ../nbs/18_cli.ipynb #c19f720a
+# %% ../nbs/18_cli.ipynb #36ed4b45
 def read_config(
     folder: Path,  # a run folder
 ):  # PopuloraConfig or AzrConfig
@@ -173,7 +173,7 @@ def run_resume(args: argparse.Namespace) -> int:
     set_threads(args.threads)
     return run_training(config, args.folder, resume=True)
 
-# %% ../nbs/18_cli.ipynb #4fa041ad
+# %% ../nbs/18_cli.ipynb #9a0eab8d
 def load_runs(
     folders: Sequence[Path],
 ) -> list:  # Run objects of notebook 17
@@ -214,7 +214,7 @@ def run_summary(args: argparse.Namespace) -> int:
     print(json.dumps(table.rows, indent=1, ensure_ascii=False) if args.json else table.markdown)
     return 0
 
-# %% ../nbs/18_cli.ipynb #97d142c3
+# %% ../nbs/18_cli.ipynb #a75f6a37
 def add_config(parser: argparse.ArgumentParser) -> None:
     "Options of `populora config`."
     parser.add_argument("name", nargs="?", metavar="NAME|FILE|RUN", help="a preset, a JSON file or a run folder (default: demo)")
@@ -238,7 +238,7 @@ def run_config(args: argparse.Namespace) -> int:
     print(json.dumps(to_dict(config), indent=2) if args.explain is None else describe(config, args.explain))
     return 0
 
-# %% ../nbs/18_cli.ipynb #7a94ac10
+# %% ../nbs/18_cli.ipynb #8a069bf6
 def add_demo(parser: argparse.ArgumentParser) -> None:
     "Options of `populora demo`."
     add_config_options(parser)
@@ -261,7 +261,7 @@ def demo_plan(
         plan[args.out/name] = apply_overrides(matched_agent(population), [f"proposals.reward={reward}"])
     return plan
 
-# %% ../nbs/18_cli.ipynb #d92337ea
+# %% ../nbs/18_cli.ipynb #a428d023
 def demo_part(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # its run folder
@@ -298,7 +298,7 @@ def demo_command(args: argparse.Namespace) -> str:
     given = [f"{name} {value}" for name, value in words.items() if value is not None]
     return " ".join(["populora demo", *given, *(f"--set {override}" for override in args.overrides)])
 
-# %% ../nbs/18_cli.ipynb #1a5a736d
+# %% ../nbs/18_cli.ipynb #bf180f71
 class Finding(NamedTuple):
     "One line of the doctor."
     state: str  # "ok", "--" (optional, not there) or "!!" (broken)
@@ -324,7 +324,7 @@ def check_torch() -> list[Finding]:
     else: device = Finding("--", "device", "no CUDA device; the embedded base trains on the CPU")
     return [Finding("ok", "torch", f"{torch.__version__}, {threads}"), device]
 
-# %% ../nbs/18_cli.ipynb #f5bd317b
+# %% ../nbs/18_cli.ipynb #d695c253
 def check_base() -> list[Finding]:
     "The embedded base: is it there, and does it answer?"
     try:
@@ -365,19 +365,12 @@ def check_sandbox() -> list[Finding]:
             found.append(Finding("ok" if contained else "!!", f"sandbox: {name}", detail))
     return found
 
-# %% ../nbs/18_cli.ipynb #1f6a8058
+# %% ../nbs/18_cli.ipynb #1c2ca904
 def check_isolation() -> list[Finding]:
-    "Can a program write a file or reach the network?"
-    import socket
-    import tempfile
+    "Which layers of isolation are active here?"
     from populora.verifier import Sandbox
-    with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as server, Sandbox(workers=1, timeout=2.) as box:
-        target = Path(folder)/"written"
-        box.execute(f"def f(x):\n    open({str(target)!r}, 'w').write('x')", "1", runs=1)
-        reach = f"import socket\ndef f(x):\n    socket.create_connection(('127.0.0.1', {server.getsockname()[1]}), 1).close()\n    return x"
-        opened = {"files": target.exists(), "network": box.execute(reach, "1", runs=1).status == "ok"}
-    warning = "open: programs can reach it; train on programs of models you trust"
-    return [Finding("--" if is_open else "ok", f"isolation: {name}", warning if is_open else "closed") for name, is_open in opened.items()]
+    with Sandbox(workers=1) as box:
+        return [Finding("ok" if state == "active" else "--", f"isolation: {layer}", state) for layer, state in box.isolation.items()]
 
 
 EXTRAS = {  # module -> name, use, how to install it
@@ -393,7 +386,7 @@ def check_extras() -> list[Finding]:
     return [Finding("ok", name, f"there, for {use}") if find_spec(module) else Finding("--", name, f"not installed; for {use}: {install}")
             for module, (name, use, install) in EXTRAS.items()]
 
-# %% ../nbs/18_cli.ipynb #ca93f38b
+# %% ../nbs/18_cli.ipynb #e367cc6b
 CHECKS = (check_python, check_torch, check_base, check_sandbox, check_isolation, check_extras)
 
 
@@ -412,40 +405,53 @@ def run_doctor(args: argparse.Namespace) -> int:
     print("everything that training needs is there" if not broken else f"{broken} to repair, marked !!")
     return 1 if broken else 0
 
-# %% ../nbs/18_cli.ipynb #7fbe0375
-def bench_sandbox(
-    programs: int,  # how many different programs to run
-    workers: int | None,  # None: the sandbox's own choice
-) -> dict[str, float]:  # what was measured
-    "Measure the throughput of the sandbox on small honest programs."
-    from populora.verifier import Sandbox
-    jobs = [(f"def f(x):\n    return [x * {i} + j for j in range(10)]", str(i)) for i in range(programs)]
-    with Sandbox(workers=workers) as box:
-        box.execute_many(jobs[:8])  # start the servers
-        rates = {}
-        for runs in (1, 2):
-            start = time.perf_counter()
-            outcomes = box.execute_many(jobs, runs=runs)
-            rates[f"programs per second, {runs} run{'s' * (runs > 1)} each"] = programs / (time.perf_counter() - start)
-            if any(outcome.status != "ok" for outcome in outcomes):
-                raise RuntimeError("the sandbox failed on an honest program; see: populora doctor")
-        return {"workers": float(box.workers)} | rates
+# %% ../nbs/18_cli.ipynb #cf67dbbc
+def read_programs(
+    path: Path | None,  # JSON lines with "code" and "input", gzipped when the name ends in .gz
+) -> list[tuple[str, str]]:  # (program, argument list)
+    "The programs of a benchmark file; none without a file."
+    import gzip
+    if path is None: return []
+    if not path.is_file(): raise ValueError(f"--data {path}: no such file; it should hold JSON lines with code and input")
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as lines:
+        try: return [(item["code"], item["input"]) for item in map(json.loads, lines)]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"--data {path}: every line should be a JSON object with code and input ({error!r})") from error
 
 
+def bench_table(
+    rows: list[dict],  # of `bench_verifier`
+) -> str:  # plain text
+    "One line a measurement; the last column compares with a new interpreter for the same programs."
+    new = {row["what"].split(",")[0]: row["ms"] for row in rows if "(a)" in row["what"]}
+    lines = [f"{'what':44} {'isolation':10} {'per second':>11} {'and core':>9} {'ms':>8} {'faster than (a)':>16}"]
+    for row in rows:
+        base = new.get("programs" if row["what"].startswith("programs") else "trivial")
+        ratio = f"{base / row['ms']:15.1f}x" if base else f"{'-':>16}"
+        lines.append(f"{row['what']:44} {row['isolation']:10} {row['per_second']:11,.0f} {row['per_second_per_core']:9,.0f} {row['ms']:8.2f} {ratio}")
+    return "\n".join(lines)
+
+# %% ../nbs/18_cli.ipynb #fef0a6a3
 def add_bench(parser: argparse.ArgumentParser) -> None:
     "Options of `populora bench`."
     parser.add_argument("what", choices=("verifier",), help="what to measure")
-    parser.add_argument("--programs", type=int, default=500, metavar="N", help="programs to run (default: %(default)s)")
-    parser.add_argument("--workers", type=int, metavar="N", help="sandbox workers (default: the sandbox's own choice)")
+    parser.add_argument("--programs", type=int, default=400, metavar="N", help="trivial programs to run (default: %(default)s)")
+    parser.add_argument("--data", type=Path, metavar="FILE", help="also time the programs of this JSON-lines file")
+    parser.add_argument("--workers", type=int, metavar="N", help="sandbox workers (default: one a core)")
 
 
 def run_bench(args: argparse.Namespace) -> int:
     "Measure a part of the package."
-    if args.programs < 1: raise ValueError(f"--programs {args.programs}: must be >= 1")
-    for name, value in bench_sandbox(args.programs, args.workers).items(): print(f"{name:34} {value:10,.0f}")
+    if args.programs < 8: raise ValueError(f"--programs {args.programs}: must be >= 8")
+    programs = read_programs(args.data)
+    from populora.verifier import Sandbox, bench_latency, bench_verifier
+    print(f"Python {platform.python_version()}, {platform.system()} {platform.release()}, {cores()} cores")
+    print(bench_table(bench_verifier(programs, count=args.programs, workers=args.workers)))
+    with Sandbox(workers=1) as box: best = min((bench_latency(box) for _ in range(3)), key=lambda times: times["p99"])
+    print(f"one trivial execution at full isolation, best of three: median {best['p50']:.1f} ms, p99 {best['p99']:.1f} ms")
     return 0
 
-# %% ../nbs/18_cli.ipynb #9afca872
+# %% ../nbs/18_cli.ipynb #30fb8eb0
 class Command(NamedTuple):
     "One subcommand."
     summary: str  # one line for the list of commands
@@ -454,7 +460,7 @@ class Command(NamedTuple):
     add_options: Callable  # parser -> None
     run: Callable  # parsed arguments -> exit status
 
-# %% ../nbs/18_cli.ipynb #2613b4b7
+# %% ../nbs/18_cli.ipynb #075481ff
 COMMANDS = {
     "demo": Command(
         "train both systems on the embedded base, draw figures, print a table",
@@ -494,7 +500,7 @@ COMMANDS = {
         ("populora bench verifier", "populora bench verifier --workers 2 --programs 2000"), add_bench, run_bench),
 }
 
-# %% ../nbs/18_cli.ipynb #1a03df9a
+# %% ../nbs/18_cli.ipynb #718405ab
 class Parser(argparse.ArgumentParser):
     "An argument parser whose errors are one line and say where to look."
     def __init__(self, **settings): super().__init__(allow_abbrev=False, **settings)
@@ -540,7 +546,7 @@ def nearest_command(
     near = difflib.get_close_matches(name, COMMANDS, 1, .5)
     return f"populora: {name}: no such command; {f'did you mean {near[0]}?' if near else 'the commands are ' + ', '.join(COMMANDS)}"
 
-# %% ../nbs/18_cli.ipynb #51dc7d4d
+# %% ../nbs/18_cli.ipynb #d6d4f400
 def main(
     argv: Sequence[str] | None = None,  # the words after `populora`; None: those of this process
 ) -> int:  # exit status
