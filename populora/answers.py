@@ -6,7 +6,7 @@
 __all__ = ['same_code', 'last_boxed', 'read_decimal', 'read_number', 'plain', 'split_top', 'normal_form', 'same_answer',
            'check_boxed']
 
-# %% ../nbs/03_answers.ipynb #2c563252
+# %% ../nbs/03_answers.ipynb #5d6404d0
 import re
 from collections.abc import Callable
 from fractions import Fraction
@@ -14,7 +14,7 @@ from fractions import Fraction
 from .problems import FormatError, canonical_literal
 from .verifier import Check, same_value
 
-# %% ../nbs/03_answers.ipynb #c995ca4f
+# %% ../nbs/03_answers.ipynb #2c96ac27
 def same_code(
     first: str, # source of a literal
     second: str, # source of a literal
@@ -25,23 +25,19 @@ def same_code(
     try: return same_value(canonical_literal(first), canonical_literal(second), equality)
     except FormatError: return False
 
-# %% ../nbs/03_answers.ipynb #94fcdac2
+# %% ../nbs/03_answers.ipynb #fd11e800
 def last_boxed(
     text: str, # a model's reply
 ) -> str | None: # the contents of the last complete, non-empty box
     r"The answer in the last `\boxed{...}`."
-    answer = None
-    for box in re.finditer(r"\\(?:boxed|fbox)\s*\{", text):
-        depth, start = 1, box.end()
-        for brace in re.finditer(r"\\.|[{}]", text[start:], re.DOTALL):
-            depth += {"{": 1, "}": -1}.get(brace.group(), 0)
-            if depth == 0:
-                answer = text[start : start + brace.start()].strip() or None
-                break
-        else: answer = None
+    opened, last, answer = [], None, None  # starts of open braces that belong to boxes, or None; the box opened last
+    for mark in re.finditer(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", text, re.DOTALL):
+        if mark.group().startswith(("\\boxed", "\\fbox")): opened.append(last := mark.end()); answer = None
+        elif mark.group() == "{": opened.append(None)
+        elif mark.group() == "}" and opened and opened.pop() == last is not None: answer = text[last : mark.start()].strip() or None
     return answer
 
-# %% ../nbs/03_answers.ipynb #0db3a9e0
+# %% ../nbs/03_answers.ipynb #08d0a02e
 _DIGITS = r"\d+|\d{1,3}(?:,\d{3})+"
 _DECIMAL = re.compile(rf"([+-]?)({_DIGITS})?(?:\.(\d*))?(?:e([+-]?\d{{1,3}}))?", re.IGNORECASE)
 _RATIO = re.compile(rf"([+-]?)({_DIGITS})?(?:\\frac\{{([+-]?\d+)\}}\{{([+-]?\d+)\}}|(?<=\d)/(\d+))")
@@ -64,7 +60,7 @@ def read_number(text: str) -> Fraction | None:
     if not bottom or (match[2] and (top < 0 or bottom < 0)): return None  # 2\frac{-1}{2} could be a product
     return sign * (whole + Fraction(top, bottom))
 
-# %% ../nbs/03_answers.ipynb #a7a5dfc3
+# %% ../nbs/03_answers.ipynb #9918436b
 _REWRITES = tuple((re.compile(pattern), by) for pattern, by in (
     (r"\\[dtc]frac", r"\\frac"), (r"\\(?:left|right|displaystyle|bigl|bigr)(?![a-z])", ""), (r"\\[,!;:> ]|~|\\quad|\\qquad", " "),
     (r"\{,\}", ","), (r"\\(?:text|mathrm|textbf|mathbf|mbox|operatorname)\s*\{([^{}]*)\}", r"\1"), (r"\^\s*\{?\\circ\}?|°", ""), (r"\\?\$", ""),
@@ -79,7 +75,7 @@ def plain(text: str) -> str:
     mixed = re.fullmatch(r"\s*([+-]?\d+)@(\d+)/(\d+)\s*", text)  # 1 1/4
     return rf"{mixed[1]}\frac{{{mixed[2]}}}{{{mixed[3]}}}" if mixed else re.sub(r"\s+", "", text)
 
-# %% ../nbs/03_answers.ipynb #9ee72fe2
+# %% ../nbs/03_answers.ipynb #073ea6d1
 def split_top(text: str) -> list[str]:
     "Split at the commas that stand outside all brackets."
     parts, depth = [""], 0
@@ -106,7 +102,7 @@ def normal_form(
     if len(items) == 1 and sequence[1] == "(" and isinstance(items[0], Fraction): return items[0]
     return (sequence[1], *(sorted(items, key=repr) if sequence[1] == r"\{" else items), sequence[3])
 
-# %% ../nbs/03_answers.ipynb #b3628694
+# %% ../nbs/03_answers.ipynb #85ca95e0
 def same_answer(
     first: str | None, # an answer, None when there is none
     second: str | None, # another
@@ -119,7 +115,7 @@ def same_answer(
     if type(one) is type(two) and one == two: return True
     return bool(equivalent(first, second)) if equivalent is not None else False
 
-# %% ../nbs/03_answers.ipynb #6db23766
+# %% ../nbs/03_answers.ipynb #26920f22
 def check_boxed(
     reply: str, # a model's reply
     gold: str, # the answer, not in a box

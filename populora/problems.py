@@ -8,7 +8,7 @@ __all__ = ['KINDS', 'VALUE_REASONS', 'MAX_DEPTH', 'MAX_CHARS', 'MAX_DIGITS', 'FO
            'parse_arguments', 'canonical_arguments', 'rename_entry', 'Fence', 'fences', 'answer_block',
            'parse_proposal', 'parse_answer', 'Template', 'WordForms', 'CompactTemplate']
 
-# %% ../nbs/00_problems.ipynb #68d090f5
+# %% ../nbs/00_problems.ipynb #6abf8070
 import ast
 import hashlib
 import json
@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-# %% ../nbs/00_problems.ipynb #623f26c5
+# %% ../nbs/00_problems.ipynb #d97c5840
 KINDS = ("code_i", "code_o", "code_f")
 
 def check_kind(kind: str) -> str: # the same kind
@@ -28,7 +28,7 @@ def check_kind(kind: str) -> str: # the same kind
     if kind not in KINDS: raise ValueError(f"kind={kind!r}: must be one of {', '.join(KINDS)}")
     return kind
 
-# %% ../nbs/00_problems.ipynb #6cc4ce32
+# %% ../nbs/00_problems.ipynb #93045bdd
 @dataclass(frozen=True)
 class Proposal:
     "What a teacher wrote, parsed but not yet run."
@@ -42,7 +42,7 @@ class Proposal:
         if isinstance(self.inputs, str): raise ValueError(f"inputs={self.inputs!r}: must be a tuple of sources, not one string")
         object.__setattr__(self, "inputs", tuple(self.inputs))
 
-# %% ../nbs/00_problems.ipynb #26d8dae6
+# %% ../nbs/00_problems.ipynb #2fc14024
 @dataclass(frozen=True)
 class Problem:
     "A validated task: the program, its inputs and the outputs the interpreter gave."
@@ -76,7 +76,7 @@ class Problem:
     @classmethod
     def from_dict(cls, data: dict) -> "Problem": return cls(**data)
 
-# %% ../nbs/00_problems.ipynb #3689a0d1
+# %% ../nbs/00_problems.ipynb #eb62e853
 VALUE_REASONS = ("unsupported_type", "cyclic", "too_deep", "huge_int", "too_long")
 MAX_DEPTH, MAX_CHARS, MAX_DIGITS = 50, 10_000, 4_000
 
@@ -86,7 +86,7 @@ class UnsupportedValue(ValueError):
         super().__init__(f"{reason}: {detail}")
         self.reason, self.detail = reason, detail
 
-# %% ../nbs/00_problems.ipynb #c15ad2bb
+# %% ../nbs/00_problems.ipynb #8bd46e4d
 def _write_int(value): # text of an int, refused before the quadratic conversion of a huge one
     if value.bit_length() > MAX_DIGITS * 3.32: raise UnsupportedValue("huge_int", f"an int of {value.bit_length()} bits")
     return repr(value)
@@ -102,7 +102,7 @@ _ATOMS = {
     range: lambda v: f"range({_write_int(v.start)}, {_write_int(v.stop)}, {_write_int(v.step)})",
 }
 
-# %% ../nbs/00_problems.ipynb #2f0a3193
+# %% ../nbs/00_problems.ipynb #21656041
 def _write_tuple(items): return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 def _write_set(items): return "{" + ", ".join(sorted(items)) + "}" if items else "set()"
 
@@ -125,7 +125,7 @@ def _write_container(value, budget, path, depth):
     limit = "" if value.maxlen is None else f", maxlen={value.maxlen}"
     return f"deque([{', '.join(items)}]{limit})"
 
-# %% ../nbs/00_problems.ipynb #efaa254b
+# %% ../nbs/00_problems.ipynb #37aef23e
 _CONTAINERS = (list, tuple, dict, set, frozenset, Counter, deque)
 
 def _write(value, budget, path, depth):
@@ -152,7 +152,7 @@ def canonical(
     if len(text) > MAX_CHARS: raise UnsupportedValue("too_long", f"the literal has more than {MAX_CHARS} characters")
     return text
 
-# %% ../nbs/00_problems.ipynb #4525b47b
+# %% ../nbs/00_problems.ipynb #a1ee553d
 FORMAT_REASONS = (
     "empty", "no_think", "no_answer", "several_answers", "unclosed_answer",  # the tags
     "no_fence", "unclosed_fence", "several_fences", "several_lines",  # the blocks
@@ -167,7 +167,7 @@ class FormatError(ValueError):
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason, self.detail = reason, detail
 
-# %% ../nbs/00_problems.ipynb #343cb7af
+# %% ../nbs/00_problems.ipynb #782bd8fc
 def _refuse(node): raise FormatError("not_a_literal", ast.unparse(node)[:80])
 
 def _is_number(node, kinds=(int, float)):
@@ -185,7 +185,7 @@ def _read_complex(node): # 1+2j, the repr of a complex number, is the one sum th
     real, imag = _read(node.left), node.right.value
     return real + imag if isinstance(node.op, ast.Add) else real - imag
 
-# %% ../nbs/00_problems.ipynb #12e47168
+# %% ../nbs/00_problems.ipynb #1ea0cf3a
 _COLLECTIONS = (list, tuple, set, dict, str)
 
 def _make_float(text): return float(text) if text.lower().lstrip("+-") in ("nan", "inf", "infinity") else None
@@ -211,18 +211,18 @@ def _read_call(node):
     value = build(*values)
     return _refuse(node) if value is None else value
 
-# %% ../nbs/00_problems.ipynb #c2507278
+# %% ../nbs/00_problems.ipynb #5bfdfd8e
 def _read_dict(node):
     if None in node.keys: _refuse(node)  # {**x}
     return {_read(k): _read(v) for k, v in zip(node.keys, node.values)}
 
-_CONSTANTS = {"nan": math.nan, "inf": math.inf, "Ellipsis": ...}
+_CONSTANTS = {"nan": lambda: float("nan"), "inf": lambda: math.inf, "Ellipsis": lambda: ...}  # a new NaN each time, as a program makes them
 _READERS = {
     ast.Constant: lambda n: n.value,
     ast.List: lambda n: [_read(e) for e in n.elts], ast.Tuple: lambda n: tuple(_read(e) for e in n.elts),
     ast.Set: lambda n: {_read(e) for e in n.elts}, ast.Dict: _read_dict, ast.Call: _read_call,
     ast.UnaryOp: _read_signed, ast.BinOp: _read_complex,
-    ast.Name: lambda n: _CONSTANTS[n.id] if n.id in _CONSTANTS else _refuse(n),
+    ast.Name: lambda n: _CONSTANTS[n.id]() if n.id in _CONSTANTS else _refuse(n),
 }
 
 def _read(node): return _READERS.get(type(node), _refuse)(node)
@@ -237,7 +237,7 @@ def _parse_expression(source):
     try: return _parse(source.strip(), "eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error: raise FormatError("not_a_literal", str(error)[:80]) from None
 
-# %% ../nbs/00_problems.ipynb #9ef1afc8
+# %% ../nbs/00_problems.ipynb #2e12d0b8
 def _reading(node): # the value of a checked syntax tree, every failure a FormatError
     try: return _read(node)
     except FormatError: raise
@@ -256,7 +256,7 @@ def canonical_literal(
     try: return canonical(parse_literal(source))
     except UnsupportedValue as error: raise FormatError("too_long" if error.reason == "too_long" else "not_a_literal", str(error)) from None
 
-# %% ../nbs/00_problems.ipynb #4517bd98
+# %% ../nbs/00_problems.ipynb #c6139220
 def _parse_arguments(source):
     call = _parse_expression(f"f({source}\n)")
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != "f": raise FormatError("not_a_literal", source[:80])
@@ -278,7 +278,7 @@ def canonical_arguments(
     try: return ", ".join([canonical(v) for v in positional] + [f"{k}={canonical(v)}" for k, v in sorted(named.items())])
     except UnsupportedValue as error: raise FormatError("too_long" if error.reason == "too_long" else "not_a_literal", str(error)) from None
 
-# %% ../nbs/00_problems.ipynb #16f905b4
+# %% ../nbs/00_problems.ipynb #08c389de
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 def _own_nodes(scope): # the nodes of a function's own scope, nested scopes left out
@@ -296,7 +296,7 @@ def _binds(scope, name): # does this function have a local variable or parameter
     return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
                or isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name for n in nodes)
 
-# %% ../nbs/00_problems.ipynb #2a960bc1
+# %% ../nbs/00_problems.ipynb #56a37089
 def _references(tree, old, new): # Name nodes that mean the top-level `old`; None if `new` would be captured on the way
     found, todo = [], [(tree, False)]
     while todo:
@@ -314,7 +314,7 @@ def _parse_program(program):
     try: return _parse(program)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error: raise FormatError("syntax", str(error)[:80]) from None
 
-# %% ../nbs/00_problems.ipynb #697b5de2
+# %% ../nbs/00_problems.ipynb #60382029
 def _definition(lines, function): # where the name after `def` stands: (line, column in bytes), or None
     match = re.compile(rb"def[ \t]+").match(lines[function.lineno - 1], function.col_offset)
     return match and (function.lineno, match.end())
@@ -350,7 +350,7 @@ def rename_entry(
     renamed = _replace_names(lines, [definition, *((n.lineno, n.col_offset) for n in names)], old, new) if sure else None
     return renamed or f"{program.rstrip()}\n{new} = {old}"
 
-# %% ../nbs/00_problems.ipynb #077d6d37
+# %% ../nbs/00_problems.ipynb #15e07b75
 @dataclass(frozen=True)
 class Fence:
     "One fenced block: its language tag in lower case, and its body."
@@ -375,7 +375,7 @@ def fences(
     if opened is not None: raise FormatError("unclosed_fence", opened[0].strip())
     return blocks
 
-# %% ../nbs/00_problems.ipynb #42372bc2
+# %% ../nbs/00_problems.ipynb #35933221
 def answer_block(
     text: str, # a model's reply
 ) -> str: # what stands inside <answer>
@@ -391,7 +391,7 @@ def answer_block(
     if not body.strip(): raise FormatError("empty", "nothing inside <answer>")
     return body
 
-# %% ../nbs/00_problems.ipynb #3b531441
+# %% ../nbs/00_problems.ipynb #95af3f5e
 _LANGUAGES = {"python": ("python", "py", "python3"), "input": ("input",), "output": ("output",), "message": ("message",)}
 
 def _bodies(blocks, language): return [b.body.strip("\n") for b in blocks if b.language in _LANGUAGES[language]]
@@ -410,7 +410,7 @@ def _proposal(kind, program, inputs, message=""):
         if not message.strip(): raise FormatError("no_message")
     return Proposal(kind, rename_entry(program), inputs, message.strip())
 
-# %% ../nbs/00_problems.ipynb #cf1308ac
+# %% ../nbs/00_problems.ipynb #9ebed178
 def parse_proposal(
     text: str, # a teacher's reply in the tagged form
     kind: str, # one of `KINDS`
@@ -438,7 +438,7 @@ def parse_answer(
     answer = _one(blocks, language, "no_program" if language == "python" else "no_fence")
     return rename_entry(answer) if kind == "code_f" else answer.strip()
 
-# %% ../nbs/00_problems.ipynb #92852c78
+# %% ../nbs/00_problems.ipynb #ad4ee848
 _FORM = ("Think first, inside <think> </think>. Then give the result inside <answer> </answer>, "
          "in the fenced blocks asked for and nothing else.")
 _RULES = ("The program is one Python file. Its entry point is named f, takes at least one parameter and returns a value. It must give the same "
@@ -460,7 +460,7 @@ _SOLVE = {
 
 def _block(language, body): return f"```{language}\n{body}\n```"
 
-# %% ../nbs/00_problems.ipynb #6e7729ab
+# %% ../nbs/00_problems.ipynb #e8a141c9
 class Template:
     "The tagged form, for chat models (`chat=True`) and plain base models."
     def __init__(self, name: str, chat: bool): self.name, self.chat = name, chat
@@ -500,7 +500,7 @@ class Template:
         text = tokenizer.apply_chat_template([{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False)
         return list(tokenizer(text, add_special_tokens=False).input_ids)
 
-# %% ../nbs/00_problems.ipynb #9e841482
+# %% ../nbs/00_problems.ipynb #574b5d2f
 def _session(problem): return f"{problem.program}\n>>> f({problem.inputs[0]})\n{problem.outputs[0]}\n"
 
 def _line(text): # a reply that must be one line
@@ -515,7 +515,7 @@ def _calls(lines): # the argument lists of `>>> f(...)` lines
     if bad: raise FormatError("no_input", f"expected >>> f(...), got {bad[0][:60]!r}")
     return [line[len(">>> f(") : -1] for line in lines]
 
-# %% ../nbs/00_problems.ipynb #cff413fa
+# %% ../nbs/00_problems.ipynb #a527501f
 class WordForms:
     "Prompts and parsers of arithmetic word problems, for the embedded base."
     def solve_word(self, question: str) -> str: return f"word\n{question}\n"
@@ -535,7 +535,7 @@ class WordForms:
         if not mark: raise FormatError("no_answer")
         return question, _line(answer)
 
-# %% ../nbs/00_problems.ipynb #f8b4a6ad
+# %% ../nbs/00_problems.ipynb #3b0dd999
 class CompactTemplate(WordForms, Template):
     "The embedded base's language: doctest sessions without instructions."
     def __init__(self): super().__init__("compact", chat=False)
@@ -571,5 +571,5 @@ class CompactTemplate(WordForms, Template):
         start = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
         return start + list(tokenizer(prompt, add_special_tokens=False).input_ids)
 
-# %% ../nbs/00_problems.ipynb #e26ebafa
+# %% ../nbs/00_problems.ipynb #ad3c7989
 TEMPLATES = {"chat": Template("chat", chat=True), "base": Template("base", chat=False), "compact": CompactTemplate()}
