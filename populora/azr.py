@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['AGENT', 'agent_prompts', 'practice', 'score_agent', 'agent_rows', 'agent_experiences', 'seed_buffers',
-           'attempt_practice', 'probe', 'azr_step', 'build_agent', 'run_azr']
+           'agent_attempts', 'azr_step', 'build_agent', 'run_azr']
 
 # %% ../nbs/14_azr.ipynb #7ac15b2a
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from .problems import KINDS, Problem
 from .rewards import azr_proposer_reward, azr_solver_reward, solve_rate, teacher_reward, trr_pp_advantages
 from .runs import AzrConfig, derive_seed, named_rng
 from .rollouts import Request
-from .training import (Attempt, Candidate, Row, Session, Stopwatch, TaskBuffer, attempt, build_session, check_answers, draw,
+from .training import (Attempt, Candidate, Row, Session, Stopwatch, TaskBuffer, build_session, check_answers, draw,
                                measure_anchor, metrics_record, problem_record, propose, remember, run_loop, sampling, start_record, update,
                                verify, write_prompt)
 from .verifier import Sandbox
@@ -108,28 +108,24 @@ def seed_buffers(
     return goal.seed_rounds
 
 # %% ../nbs/14_azr.ipynb #fa6e7850
-def attempt_practice(
+def agent_attempts(
     session: Session,
-    problems: Sequence[Problem], # drawn before this step's proposals
+    problems: Sequence[Problem], # to practise, drawn before this step's proposals
+    candidates: Sequence[Candidate], # verified; the valid ones are probed
     step: int,
-) -> list[tuple[Problem, tuple, Attempt]]: # (problem, prompt ids, attempt)
-    "One attempt of each practice problem."
+) -> list[tuple[Problem, tuple, Attempt]]: # practice: (problem, prompt ids, attempt)
+    "One attempt of each practice problem, `probes` attempts of each valid proposal."
     base, options, seed = session.base, session.config.solving, session.config.seed
+    valid = [c for c in candidates if c.valid]
     asked = [(problem, tuple(base.template.ids(base.tokenizer, base.template.solve(problem)))) for problem in problems]
     requests = [Request(ids, AGENT, seed=derive_seed(seed, step, "practice", i), **sampling(options)) for i, (_, ids) in enumerate(asked)]
-    practised = [(problem, ids, Attempt(samples[0])) for (problem, ids), samples in zip(asked, session.engine.generate(requests))]
+    requests += [Request(c.solve_ids, AGENT, n=options.probes, seed=derive_seed(seed, step, "probe", c.id), **sampling(options)) for c in valid]
+    found = session.engine.generate(requests)
+    practised = [(problem, ids, Attempt(samples[0])) for (problem, ids), samples in zip(asked, found)]
+    for c, samples in zip(valid, found[len(asked):]): c.solver, c.attempts = AGENT, [Attempt(sample) for sample in samples]
     session.budget.add("solver", AGENT, [trial.sample for _, _, trial in practised])
+    session.budget.add("probe", None, [trial.sample for c in valid for trial in c.attempts])
     return practised
-
-def probe(
-    session: Session,
-    candidates: Sequence[Candidate], # verified
-    step: int,
-):
-    "Measure each valid proposal by attempts that are not trained on."
-    for candidate in candidates: candidate.solver = AGENT
-    attempt(session.engine, candidates, session.config.solving, session.config.solving.probes, session.config.seed, step)
-    session.budget.add("probe", None, [trial.sample for c in candidates for trial in c.attempts])
 
 # %% ../nbs/14_azr.ipynb #c06acfa4
 def azr_step(
@@ -146,8 +142,7 @@ def azr_step(
         candidates = propose(session.engine, session.base, prompts, proposals, 1, config.seed, step)
         session.budget.add("proposer", AGENT, [c.sample for c in candidates])
     with watch("verify"): verify(session.box, session.base, candidates, session.seen, solving.max_prompt)
-    with watch("solve"): practised = attempt_practice(session, drawn, step)
-    with watch("solve"): probe(session, candidates, step)
+    with watch("solve"): practised = agent_attempts(session, drawn, candidates, step)
     with watch("check"):
         asked = [(problem, trial) for problem, _, trial in practised] + [(c.problem, trial) for c in candidates for trial in c.attempts]
         check_answers(session.box, session.base, asked)

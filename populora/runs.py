@@ -418,7 +418,7 @@ def matched_agent(
 
 def demo_config() -> PopuloraConfig:
     "Four teachers and four students on the embedded base: minutes on two CPU cores. No replacement falls on the last step."
-    return PopuloraConfig(run=RunSection(steps=36), anchor=AnchorConfig(interval=12))
+    return PopuloraConfig(run=RunSection(steps=32), anchor=AnchorConfig(interval=16))
 
 # %% ../nbs/12_runs.ipynb #385e202a
 def paper_config() -> PopuloraConfig:
