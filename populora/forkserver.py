@@ -10,7 +10,7 @@ __all__ = ['CHILD_STATUSES', 'MAX_REPORT', 'MAX_DETAIL', 'LITERAL_NAMES', 'VALUE
            'remove_tree', 'clean_folder', 'shift_clocks', 'scatter_heap', 'keep_to_folder', 'load_module', 'preload',
            'prepare', 'settle', 'burn_number', 'serve', 'failing_fork']
 
-# %% ../nbs/01b_forkserver.ipynb #7c7ec913
+# %% ../nbs/01b_forkserver.ipynb #2f1ed062
 import ast
 import builtins
 import collections
@@ -30,7 +30,7 @@ import time
 import types
 import warnings
 
-# %% ../nbs/01b_forkserver.ipynb #68c2fe0a
+# %% ../nbs/01b_forkserver.ipynb #ede08d2c
 def read_exactly(descriptor: int, count: int) -> bytes: # fewer bytes than asked for only at the end of the stream
     "Read `count` bytes from a blocking descriptor."
     parts = []
@@ -54,7 +54,7 @@ def read_frame(descriptor: int) -> bytes | None: # None at the end of the stream
     body = read_exactly(descriptor, size)
     return body if len(body) == size else None
 
-# %% ../nbs/01b_forkserver.ipynb #5acec6a0
+# %% ../nbs/01b_forkserver.ipynb #9f1a05ea
 CHILD_STATUSES = ("ok", "error", "syntax", "memory", "output_too_large", "unsupported_type")
 MAX_REPORT = 1 << 18  # bytes a child may write
 MAX_DETAIL = 300  # characters of an error's description
@@ -70,7 +70,7 @@ def unpack_report(body: bytes) -> tuple[str, str | None, str]: # status, value, 
     status, value, detail = parts
     return status, value if status == "ok" else None, detail[:MAX_DETAIL]
 
-# %% ../nbs/01b_forkserver.ipynb #a4c2d4bc
+# %% ../nbs/01b_forkserver.ipynb #c351d73a
 def compile_program(source: str, cached: bytes | None) -> types.CodeType:
     "Compile a program, or load what an earlier child compiled."
     return marshal.loads(cached) if cached else compile(source, "<program>", "exec", dont_inherit=True)
@@ -96,7 +96,7 @@ def call_expression(source: str) -> types.CodeType:
         raise SyntaxError("the arguments are not one argument list")
     return compile(tree, "<arguments>", "eval")
 
-# %% ../nbs/01b_forkserver.ipynb #8d2747e0
+# %% ../nbs/01b_forkserver.ipynb #b8b43b0a
 VALUE_STATUS = {"unsupported_type": "unsupported_type", "cyclic": "unsupported_type",
                 "too_deep": "output_too_large", "huge_int": "output_too_large", "too_long": "output_too_large"}
 
@@ -133,13 +133,16 @@ def answer_calls(job, calls, cached, problems, send) -> None:
         send(b"R" + report)
         if job["stop"] and not report.startswith(b"ok\n"): return
 
-# %% ../nbs/01b_forkserver.ipynb #4bc27f18
+# %% ../nbs/01b_forkserver.ipynb #83365fed
 def enclose_child(job, count, world, writer) -> None:
     "Leave the server's session and descriptors, and go behind the walls."
     try:
         os.setsid()
         os.dup2(writer, 3)
         os.closerange(4, 256)
+        for descriptor in range(3):  # an open file has flags that all its holders share, so each child opens its own
+            os.close(descriptor)
+            os.open(os.devnull, os.O_RDWR)
         world.module.close_child(world.walls, count * job["timeout"], world.memory_base + (job["memory_mb"] << 20))
     except BaseException: os.kill(os.getpid(), signal.SIGKILL)
 
@@ -151,7 +154,7 @@ def run_child(job, calls, cached, world, writer): # never returns
         answer_calls(job, calls, cached, world.problems, lambda frame: write_frame(3, frame))
     finally: os._exit(0)
 
-# %% ../nbs/01b_forkserver.ipynb #76c2525a
+# %% ../nbs/01b_forkserver.ipynb #0a8e394b
 def cpu_seconds(pid: int) -> float: # CPU time a running child has used
     "Read another process's CPU clock; 0 where the system has none."
     try: return time.clock_gettime((~pid << 3) | 2)
@@ -190,7 +193,7 @@ def watch(pid: int, reader: int, timeout: float, expected: int) -> tuple[list[by
         if len(data) > MAX_REPORT or len(frames) > expected + 1: return frames, "output_too_large"
         if new: base, wall, idle = cpu_seconds(pid), 0.0, 0.0  # the next call's time begins
 
-# %% ../nbs/01b_forkserver.ipynb #b5a8b24d
+# %% ../nbs/01b_forkserver.ipynb #8b7df2e4
 def end_child(pid: int, patience: float): # (exit status, resource usage, whether it had to be killed)
     "Reap a child, killing it unless it ends within `patience` seconds."
     deadline, ended = time.monotonic() + patience, 0
@@ -234,7 +237,7 @@ def judge(why, status, usage, killed, timeout, calls=1): # (status, value, detai
     if os.WTERMSIG(status) == signal.SIGKILL: return "infrastructure", None, "killed from outside"
     return "crashed", None, f"ended by signal {os.WTERMSIG(status)}"
 
-# %% ../nbs/01b_forkserver.ipynb #bab9ebaf
+# %% ../nbs/01b_forkserver.ipynb #828a433d
 def run_calls(job, calls, cached, world): # (results so far as [status, value, detail, CPU seconds], fate of the next call, compiled code)
     "Fork a child for some calls, watch it, end it."
     try:
@@ -269,7 +272,7 @@ def run_job(job, world): # yields one result a call
         if failed and job["stop"]: break
     for _ in todo: yield ["error", None, "not run: an earlier call failed", 0.0]
 
-# %% ../nbs/01b_forkserver.ipynb #10bf81fe
+# %% ../nbs/01b_forkserver.ipynb #873fe227
 def remove_tree(path: str) -> None:
     "Delete a folder's contents without following links."
     for entry in os.scandir(path):
@@ -288,7 +291,7 @@ def clean_folder(world) -> None:
     os.chdir(world.folder)
     world.cleaned = os.stat(world.folder).st_mtime_ns
 
-# %% ../nbs/01b_forkserver.ipynb #c9805373
+# %% ../nbs/01b_forkserver.ipynb #1f056367
 def shift_clocks(offset: float) -> None:
     "Let the `time` module run `offset` seconds ahead of the real time."
     for name in ("time", "monotonic", "perf_counter"):
@@ -313,7 +316,7 @@ def scatter_heap(generator) -> list: # keep it, or the holes close
     del kept[::2]  # the interpreter keeps these for reuse, in this order
     return blocks[::2] + kept
 
-# %% ../nbs/01b_forkserver.ipynb #5e9f85db
+# %% ../nbs/01b_forkserver.ipynb #f3b119f6
 def keep_to_folder(folder: str) -> None:
     "Let Python's file functions reach only the working folder."
     def guard(function, name):
@@ -325,7 +328,7 @@ def keep_to_folder(folder: str) -> None:
     builtins.open = io.open = guard(io.open, "open")
     os.listdir, os.scandir = guard(os.listdir, "listdir"), guard(os.scandir, "scandir")
 
-# %% ../nbs/01b_forkserver.ipynb #bce255e6
+# %% ../nbs/01b_forkserver.ipynb #940b15c6
 PRELOAD = ("collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "heapq", "itertools",
            "json", "math", "operator", "re", "statistics", "string", "typing")
 MORE = ("abc", "array", "asyncio", "base64", "bisect", "calendar", "cmath", "contextlib", "difflib", "graphlib", "hashlib", "html", "inspect",
@@ -338,7 +341,7 @@ def load_module(name: str, path: str) -> types.ModuleType:
     spec.loader.exec_module(module)
     return module
 
-# %% ../nbs/01b_forkserver.ipynb #6f1e891b
+# %% ../nbs/01b_forkserver.ipynb #599f342e
 def preload(names: list[str]) -> None:
     "Import modules, but not what they want done after each fork: it costs time, and the random state is set anyway."
     os.register_at_fork, keep = lambda **hooks: None, os.register_at_fork
@@ -384,7 +387,7 @@ def burn_number() -> None:
     if pid == 0: os._exit(0)
     os.waitpid(pid, 0)
 
-# %% ../nbs/01b_forkserver.ipynb #9ce55d2c
+# %% ../nbs/01b_forkserver.ipynb #f7b87bab
 def serve(settings: dict) -> None:
     "Answer batches of jobs from standard input until it ends."
     jobs, results = os.dup(0), os.dup(1)
@@ -410,5 +413,5 @@ def failing_fork(count: int):
         return os.fork()
     return fork
 
-# %% ../nbs/01b_forkserver.ipynb #4fd8dc86
+# %% ../nbs/01b_forkserver.ipynb #3574a1e9
 if __name__ == "__main__" and len(sys.argv) == 2 and sys.argv[1].startswith("{"): serve(json.loads(sys.argv[1]))

@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['STATUSES', 'PLAIN_MODULES', 'NOT_PLAIN', 'AZR_BANNED', 'TRIVIAL', 'POOL', 'Outcome', 'Verdict', 'Check',
            'server_settings', 'server_environment', 'ServerDied', 'read_reply', 'Server', 'syntax_tree', 'is_plain',
-           'plain_node', 'plain_name', 'imported_names', 'dotted', 'banned_use', 'is_literal', 'make_job', 'as_outcome',
-           'agree', 'IsolationError', 'layer_names', 'default_workers', 'close_servers', 'insist', 'Pools', 'lost',
-           'Dispatcher', 'Workplace', 'Runner', 'literal_arguments', 'read_proposal', 'verdict', 'read_answer',
-           'to_run', 'same_value', 'compare', 'Sandbox', 'break_forks', 'bench_new_process', 'bench_pool',
-           'bench_level', 'bench_verifier', 'bench_latency']
+           'plain_tree', 'plain_import', 'plain_node', 'plain_name', 'imported_names', 'dotted', 'banned_use',
+           'is_literal', 'make_job', 'as_outcome', 'agree', 'IsolationError', 'layer_names', 'default_workers',
+           'close_servers', 'insist', 'Pools', 'lost', 'Dispatcher', 'Workplace', 'Runner', 'literal_arguments',
+           'read_proposal', 'verdict', 'read_answer', 'to_run', 'same_value', 'compare', 'Sandbox', 'break_forks',
+           'bench_new_process', 'bench_pool', 'bench_level', 'bench_verifier', 'bench_latency']
 
-# %% ../nbs/02_verifier.ipynb #0bd8904b
+# %% ../nbs/02_verifier.ipynb #577651d6
 import ast
 import json
 import os
@@ -22,6 +22,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 import weakref
@@ -35,7 +36,7 @@ from .forkserver import write_frame
 from .problems import FormatError, Problem, Proposal, canonical_arguments, canonical_literal, parse_literal, rename_entry
 from .walls import LAYERS, LEVELS
 
-# %% ../nbs/02_verifier.ipynb #798c28d3
+# %% ../nbs/02_verifier.ipynb #911cd9a3
 STATUSES = ("ok", "error", "syntax", "banned", "timeout", "memory", "output_too_large", "unsupported_type",
             "nondeterministic", "crashed", "infrastructure")
 
@@ -61,7 +62,7 @@ class Check:
     well_formed: bool  # the answer has the form that was asked for
     reason: str  # "ok", "wrong", a status, or a format reason
 
-# %% ../nbs/02_verifier.ipynb #ca1952bb
+# %% ../nbs/02_verifier.ipynb #4e910236
 def server_settings(seed: int, folder: str, layers: Sequence[str], preload: Sequence[str]) -> dict:
     "What a server program is told at its start."
     paths = [os.path.realpath(p) for p in sys.path if p.endswith(("site-packages", "dist-packages"))] if preload else []
@@ -76,7 +77,7 @@ def server_environment(seed: int) -> dict[str, str]:
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return {**own, **dict.fromkeys(threads, "1"), **({"SECOND": "1"} if seed else {})}
 
-# %% ../nbs/02_verifier.ipynb #784ed163
+# %% ../nbs/02_verifier.ipynb #3d8b1c59
 class ServerDied(RuntimeError):
     "A fork server ended or stopped answering."
 
@@ -93,21 +94,24 @@ def read_reply(stream, deadline: float) -> list | dict:
         if size is None and len(body) == 4: size, body = int.from_bytes(body, "little"), b""
     return json.loads(body)
 
-# %% ../nbs/02_verifier.ipynb #b63888a5
+# %% ../nbs/02_verifier.ipynb #c1635d4d
 class Server:
     "One fork server: a child process that runs jobs one after the other."
     def __init__(self, settings: dict):
         self.settings, self.process, self.hello = settings, None, None
+        self.lock, self.retired = threading.RLock(), False
 
     def launch(self) -> None:
         "Start the process if none runs; it says hello when it is ready."
-        if self.process is not None and self.process.poll() is None: return
-        self.stop()
-        command = [sys.executable, "-P", "-s", "-S", find_spec("populora.forkserver").origin, json.dumps(self.settings)]
-        self.process = subprocess.Popen(command, bufsize=0, env=server_environment(self.settings["seed"]), cwd="/",
-                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                        start_new_session=True)  # Ctrl-C in a terminal is for this process alone
-        self.hello = None
+        with self.lock:
+            if self.retired: raise ServerDied("the sandbox was closed")
+            if self.process is not None and self.process.poll() is None: return
+            self.stop()
+            self.hello = None
+            command = [sys.executable, "-P", "-s", "-S", find_spec("populora.forkserver").origin, json.dumps(self.settings)]
+            self.process = subprocess.Popen(command, bufsize=0, env=server_environment(self.settings["seed"]), cwd="/",
+                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                            start_new_session=True)  # Ctrl-C in a terminal is for this process alone
 
     def greet(self) -> dict: # which layers are missing, and why
         "Start the process if need be, and wait until it is ready."
@@ -117,7 +121,7 @@ class Server:
         return self.hello["missing"]
 
     def run(self, jobs: Sequence[dict]) -> list[list]: # results of each job; fewer than `jobs` when the server died
-        "Run a batch of jobs; never raises."
+        "Run a batch of jobs. A server that fails is stopped; so is one that was interrupted, lest its late replies answer the next batch."
         done = []
         try:
             self.greet()
@@ -125,7 +129,9 @@ class Server:
             for job in jobs:
                 patience = 15 + 11 * job["timeout"] * (len(job["calls"]) if job["shared"] else 1)
                 done.append([read_reply(self.process.stdout, time.monotonic() + patience) for _ in job["calls"] or [None]])
-        except (ServerDied, OSError, ValueError): self.stop()
+        except BaseException as error:
+            self.stop()
+            if isinstance(error, TimeoutError) or not isinstance(error, (ServerDied, OSError, ValueError)): raise  # not the server's
         return done
 
     def stop(self) -> None:
@@ -136,11 +142,21 @@ class Server:
         for stream in (self.process.stdin, self.process.stdout): stream.close()
         self.process = None
 
-# %% ../nbs/02_verifier.ipynb #2bf6b9ad
-PLAIN_MODULES = ("bisect", "cmath", "collections", "decimal", "fractions", "functools", "heapq", "itertools", "math", "re", "typing")
+    def retire(self) -> None:
+        "Stop for good: no later batch may start the process again."
+        with self.lock:
+            self.retired = True
+            self.stop()
+
+# %% ../nbs/02_verifier.ipynb #7ee1c913
+PLAIN_MODULES = {  # module -> names that keep nothing and lead nowhere ("": all of them)
+    **dict.fromkeys(("bisect", "cmath", "heapq", "itertools", "math"), ""), "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
+    "decimal": "Decimal", "fractions": "Fraction", "functools": "cache cmp_to_key lru_cache partial reduce",
+    "re": "I IGNORECASE M MULTILINE S DOTALL X VERBOSE compile escape findall finditer fullmatch match search split sub subn",
+    "typing": "Any Callable Dict Generator Iterable Iterator List Mapping Optional Sequence Set Tuple Union"}
 NOT_PLAIN = ("eval", "exec", "compile", "open", "input", "globals", "locals", "vars", "getattr", "setattr", "delattr", "breakpoint",
              "exit", "quit", "help", "getcontext", "setcontext", "localcontext", "get_type_hints", "ForwardRef", "purge", "mro",
-             "gi_frame", "cr_frame", "f_globals", "f_builtins")
+             "gi_frame", "cr_frame", "ag_frame", "tb_frame", "f_globals", "f_builtins", "id")
 
 def syntax_tree(source: str, mode: str = "exec") -> ast.AST | None: # None when it does not parse
     "Parse a model's text, without the warnings that are meant for an author."
@@ -153,13 +169,33 @@ def syntax_tree(source: str, mode: str = "exec") -> ast.AST | None: # None when 
 def is_plain(program: str) -> bool:
     "Whether the calls of a program may share one process."
     tree = syntax_tree(program)
-    return tree is None or all(plain_node(node) for node in ast.walk(tree))  # None: nothing of it will run
+    return tree is None or plain_tree(tree)  # None: nothing of it will run
+
+def plain_tree(tree: ast.AST) -> bool:
+    "Whether no node of a program can reach or keep state; a module may be used only as in `math.pi`, never as a value."
+    nodes = list(ast.walk(tree))
+    modules = {}  # local name -> every module it may stand for
+    for alias in (a for node in nodes if isinstance(node, ast.Import) for a in node.names): modules.setdefault(alias.asname or alias.name, []).append(alias.name)
+    imports = any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in nodes)
+    owners = {id(n.value): n.attr for n in nodes if isinstance(n, ast.Attribute)}
+    for node in nodes:
+        if not plain_node(node): return False
+        if isinstance(node, ast.Attribute) and imports and not isinstance(node.ctx, ast.Load): return False  # `self` may be a library's class
+        if isinstance(node, ast.Name) and not all(plain_import(module, owners.get(id(node), "?")) for module in modules.get(node.id, ())): return False
+        if any(name in modules for name in getattr(node, "kwd_attrs", [getattr(node, "attr", "")])): return False  # a class may hold a module
+    return True
+
+def plain_import(module: str | None, name: str) -> bool:
+    "Whether a name of a module keeps no state."
+    names = PLAIN_MODULES.get(module)
+    return names == "" and name != "?" or bool(names) and name in names.split()
 
 def plain_node(node: ast.AST) -> bool:
     "Whether one node of a syntax tree keeps no state outside the program's namespace."
     if isinstance(node, ast.Import): return all(alias.name in PLAIN_MODULES for alias in node.names)
     if isinstance(node, ast.ImportFrom):
-        return not node.level and node.module in PLAIN_MODULES and all(a.name != "*" and plain_name(a.name) for a in node.names)
+        return not node.level and all(a.name != "*" and plain_name(a.name) and plain_import(node.module, a.name) for a in node.names)
+    if isinstance(node, ast.MatchClass): return all(plain_name(name) for name in node.kwd_attrs)
     if isinstance(node, ast.Name): return plain_name(node.id)
     if not isinstance(node, ast.Attribute): return True
     own = isinstance(node.value, ast.Name) and node.value.id == "self"
@@ -169,7 +205,7 @@ def plain_name(name: str) -> bool: # `_` alone is a common loop variable
     "Whether a name gives no way to reach the interpreter."
     return name not in NOT_PLAIN and not (name.startswith("_") and name != "_")
 
-# %% ../nbs/02_verifier.ipynb #8659d4dd
+# %% ../nbs/02_verifier.ipynb #079bdf9d
 AZR_BANNED = ("logging", "random", "multiprocessing", "pebble", "subprocess", "threading", "datetime", "time", "hashlib", "hmac", "bcrypt",
               "os.sys", "os.path", "sys.exit", "os.environ", "calendar")
 
@@ -200,11 +236,11 @@ def banned_use(program: str, banned: Iterable[str]) -> str | None: # the banned 
     used |= {dotted(node, aliases) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     return next((name for name in banned for use in sorted(used) if use == name or use.startswith(name + ".")), None)
 
-# %% ../nbs/02_verifier.ipynb #68ede943
+# %% ../nbs/02_verifier.ipynb #71b51ecc
 def is_literal(arguments: str) -> bool:
     "Whether an argument list holds literals only."
     try: canonical_arguments(arguments)
-    except FormatError: return False
+    except Exception: return False
     return True
 
 def make_job(program: str, arguments: Sequence[str] | None, timeout: float, memory_mb: int, stop: bool = False) -> dict:
@@ -218,7 +254,7 @@ def as_outcome(raw: list, script: bool = False) -> Outcome:
     status, value, detail, seconds = raw
     if status != "ok" or script: return Outcome(status, None, detail, seconds)
     try: known = canonical_literal(value) == value
-    except FormatError: known = False
+    except Exception: known = False
     return Outcome("ok", value, "", seconds) if known else Outcome("crashed", None, "the reported value is not a canonical literal", seconds)
 
 def agree(first: Outcome, second: Outcome) -> Outcome:
@@ -230,7 +266,7 @@ def agree(first: Outcome, second: Outcome) -> Outcome:
     texts = [o.value if o.status == "ok" else f"{o.status}: {o.detail}" for o in (first, second)]
     return Outcome("nondeterministic", None, f"{texts[0][:100]} and then {texts[1][:100]}", first.seconds + second.seconds)
 
-# %% ../nbs/02_verifier.ipynb #e93469d9
+# %% ../nbs/02_verifier.ipynb #7642106d
 class IsolationError(RuntimeError):
     "A layer that the caller insists on is not available."
 
@@ -249,10 +285,10 @@ def default_workers() -> int: # 1 to 8
 def close_servers(owner: int, servers: list, folder: str, getpid=os.getpid, rmtree=shutil.rmtree) -> None: # names may be gone at exit
     "Stop all servers and remove their folders, but only in the process that started them."
     if getpid() != owner: return
-    for server in servers: server.stop()
+    for server in servers: server.retire()
     rmtree(folder, ignore_errors=True)
 
-# %% ../nbs/02_verifier.ipynb #580cc68d
+# %% ../nbs/02_verifier.ipynb #3b80ce34
 def insist(required: Sequence[str], missing: dict[str, str]) -> None:
     "Raise `IsolationError` if a required layer is missing."
     lacking = [f"{layer} ({missing[layer]})" for layer in required if layer in missing]
@@ -286,12 +322,15 @@ class Pools:
         except (ServerDied, OSError) as error: raise RuntimeError(f"the fork server did not start: {error}") from None
 
     def close(self) -> None:
-        "Stop the servers and remove their folders."
+        "Let running batches end, then stop the servers and remove their folders."
         self.closed = True
-        self.threads.shutdown()
+        self.threads.shutdown(cancel_futures=True)
+        for idle, pool in zip(self.idle, self.servers):  # all are idle when nothing runs, also in the threads of callers
+            free = [idle.get() for _ in pool]
+            for server in free: idle.put(server)
         self.stop()
 
-# %% ../nbs/02_verifier.ipynb #ef034c64
+# %% ../nbs/02_verifier.ipynb #5b08f6eb
 def lost(results: list) -> bool:
     "Whether any call of a job failed for reasons of the machinery."
     return any(result[0] == "infrastructure" for result in results)
@@ -321,7 +360,7 @@ class Dispatcher(Pools):
         unknown = ["infrastructure", None, "the server died twice", 0.0]
         return [result or [unknown] * len(job["calls"] or [None]) for job, result in zip(jobs, results)]
 
-# %% ../nbs/02_verifier.ipynb #b2c2ed95
+# %% ../nbs/02_verifier.ipynb #7b4f6e90
 class Workplace:
     "The options of a sandbox and its servers' life."
     def __init__(self,
@@ -353,7 +392,7 @@ class Workplace:
         "Which layers stand, for reports and run folders."
         return {layer: self.pools.missing.get(layer, "active") for layer in LAYERS}
 
-# %% ../nbs/02_verifier.ipynb #da1eb5d7
+# %% ../nbs/02_verifier.ipynb #4602ea96
 class Runner(Workplace):
     "Runs untrusted programs in confined children; safe to call from several threads."
     def outcomes(self, jobs: list[dict], runs: int) -> list[list[Outcome]]: # for each job, one outcome a call
@@ -398,7 +437,7 @@ class Runner(Workplace):
         jobs = [make_job(source, None, timeout or self.timeout, memory_mb or self.memory_mb) for source in sources]
         return [outcomes[0] for outcomes in self.outcomes(jobs, 1)]
 
-# %% ../nbs/02_verifier.ipynb #c70283fd
+# %% ../nbs/02_verifier.ipynb #79491f40
 def literal_arguments(source: str) -> str: # the list as one would write it, in the order in which it was written
     "Check that an argument list holds literals only, and normalise its spelling; raises `FormatError`."
     canonical_arguments(source)
@@ -411,7 +450,7 @@ def read_proposal(proposal: Proposal, literal_inputs: bool) -> Proposal | str: #
         if proposal.kind == "code_f": inputs = list(dict.fromkeys(inputs))
         if len(inputs) < (2 if proposal.kind == "code_f" else 1): return "too_few_inputs"
         return Proposal(proposal.kind, rename_entry(proposal.program), inputs, proposal.message)
-    except FormatError as error: return error.reason
+    except Exception as error: return error.reason if isinstance(error, FormatError) else "syntax"
 
 def verdict(proposal: Proposal, outcomes: Sequence[Outcome]) -> Verdict:
     "A proposal and what its inputs gave."
@@ -421,12 +460,12 @@ def verdict(proposal: Proposal, outcomes: Sequence[Outcome]) -> Verdict:
     shown = len(outcomes) // 2 if proposal.kind == "code_f" else 0
     return Verdict(True, "ok", Problem(proposal.kind, proposal.program, proposal.inputs, tuple(o.value for o in outcomes), proposal.message, shown))
 
-# %% ../nbs/02_verifier.ipynb #360945c4
+# %% ../nbs/02_verifier.ipynb #353f2284
 def read_answer(problem: Problem, answer: str | None) -> str | FormatError: # the answer in canonical form
     "Parse an answer without running anything."
     if answer is None or (problem.kind != "code_i" and not answer.strip()): return FormatError("empty")
     try: return {"code_o": canonical_literal, "code_i": literal_arguments, "code_f": rename_entry}[problem.kind](answer)
-    except FormatError as error: return error
+    except Exception as error: return error if isinstance(error, FormatError) else FormatError("syntax")  # one text never costs a batch
 
 def to_run(problem: Problem, form: str | FormatError) -> list: # [((program, hidden inputs), argument lists)] or nothing
     "What must be executed to judge an answer; answers with the same key share a job."
@@ -442,7 +481,7 @@ def same_value(
     "Whether two canonical literals stand for the same value."
     if first == second or equality == "strict": return first == second
     try: return bool(parse_literal(first) == parse_literal(second))
-    except ArithmeticError: return False  # Decimal('sNaN') refuses to be compared
+    except Exception: return False  # Decimal('sNaN') refuses to be compared
 
 def compare(problem: Problem, form: str | FormatError, known: dict, equality: str) -> Check:
     "Judge an answer from what was executed: `known` maps a key of `to_run` to the outcome of each argument list."
@@ -456,7 +495,7 @@ def compare(problem: Problem, form: str | FormatError, known: dict, equality: st
     right = all(same_value(outcome.value, output, equality) for outcome, output in zip(outcomes, gold))
     return Check(right, True, "ok" if right else "wrong")
 
-# %% ../nbs/02_verifier.ipynb #6c63e665
+# %% ../nbs/02_verifier.ipynb #2f713f4a
 class Sandbox(Runner):
     "A `Runner` that validates proposals and checks answers."
     def __init__(self,
@@ -497,13 +536,13 @@ class Sandbox(Runner):
         known = {key: dict(zip(inputs, outcomes)) for (key, inputs), outcomes in zip(groups.items(), self.outcomes(jobs, 1))}
         return [compare(problem, form, known, self.equality) for (problem, _), form in zip(pairs, forms)]
 
-# %% ../nbs/02_verifier.ipynb #d1345b1b
+# %% ../nbs/02_verifier.ipynb #ac918b71
 def break_forks(server: Server, count: int) -> None:
     "Let the next forks of a server fail (to test what happens then)."
     server.greet()
     write_frame(server.process.stdin.fileno(), json.dumps({"break_forks": count}).encode())
 
-# %% ../nbs/02_verifier.ipynb #f5211070
+# %% ../nbs/02_verifier.ipynb #90c0e6a7
 TRIVIAL = ("def f(x):\n    return x + 1", "1")
 POOL = """
 import json, sys, time
@@ -547,7 +586,7 @@ def bench_pool(cases: Sequence[tuple[str, str]], workers: int) -> tuple[str, flo
         run = subprocess.run([sys.executable, file.name], input=json.dumps([workers, list(cases)]), capture_output=True, text=True, check=True)
     return tuple(json.loads(run.stdout.splitlines()[-1]))
 
-# %% ../nbs/02_verifier.ipynb #79ec349c
+# %% ../nbs/02_verifier.ipynb #841c766b
 def bench_level(cases: Sequence[tuple[str, str]], name: str, level: str, workers: int) -> list[tuple]: # (what, isolation, seconds, executions)
     "Executions at one isolation level: one run, two runs, and answers checked eight at a time."
     rows = []
@@ -585,7 +624,7 @@ def bench_verifier(
     return [{"what": what, "isolation": level, "per_second": n / seconds, "per_second_per_core": n / seconds / workers, "ms": 1000 * seconds / n}
             for what, level, seconds, n in rows]
 
-# %% ../nbs/02_verifier.ipynb #2f0b88fc
+# %% ../nbs/02_verifier.ipynb #f02f8332
 def bench_latency(box: Runner, count: int = 300) -> dict[str, float]: # milliseconds: "p50", "p99"
     "Time single trivial executions, one run each."
     times = []

@@ -15,7 +15,7 @@ __all__ = ['USER', 'ALLOWED', 'MACHINE', 'OTHER', 'COMMON', 'NUMBERS', 'LIBC', '
            'private_root', 'needed_paths', 'enter_namespaces', 'trial', 'audit_hook', 'Walls', 'isolate_server',
            'close_server', 'close_child']
 
-# %% ../nbs/01a_walls.ipynb #17d4efc9
+# %% ../nbs/01a_walls.ipynb #57598938
 import ctypes
 import errno
 import os
@@ -24,7 +24,7 @@ import resource
 import struct
 import sys
 
-# %% ../nbs/01a_walls.ipynb #e63ec06b
+# %% ../nbs/01a_walls.ipynb #e49aa334
 def set_limit(kind: int, limit: int) -> None:
     "Lower one resource limit; where the hard limit is lower already, use that."
     try: resource.setrlimit(kind, (limit, limit))
@@ -55,13 +55,13 @@ def limit_run(
     set_limit(resource.RLIMIT_CPU, 2 * int(timeout) + 1)
     if USER: set_limit(resource.RLIMIT_NPROC, 0)  # the kernel does not enforce it for root
 
-# %% ../nbs/01a_walls.ipynb #2094d147
+# %% ../nbs/01a_walls.ipynb #c506f472
 ALLOWED = """
     read 0 63, write 1 64, close 3 57, fstat 5 80, lseek 8 62, mmap 9 222, mprotect 10 226, munmap 11 215, brk 12 214, rt_sigaction 13
     134, rt_sigprocmask 14 135, rt_sigreturn 15 139, pread64 17 67, pwrite64 18 68, readv 19 65, writev 20 66, access 21 -, pipe 22 -,
     select 23 -, poll 7 -, sched_yield 24 124, mremap 25 216, msync 26 227, mincore 27 232, madvise 28 233, dup 32 23, dup2 33 -, pause
     34 -, nanosleep 35 101, getitimer 36 102, alarm 37 -, setitimer 38 103, getpid 39 172, sendto 44 206, recvfrom 45 207, exit 60 93,
-    wait4 61 260, waitid 247 95, kill 62 129, uname 63 160, flock 73 32, fsync 74 82, fdatasync 75 83, truncate 76 45, ftruncate 77 46,
+    wait4 61 260, waitid 247 95, kill 62 129, uname 63 160, fsync 74 82, fdatasync 75 83, truncate 76 45, ftruncate 77 46,
     getdents64 217 61, getcwd 79 17, chdir 80 49, fchdir 81 50, rename 82 -, mkdir 83 -, rmdir 84 -, link 86 -, unlink 87 -, symlink 88
     -, readlink 89 -, chmod 90 -, fchmod 91 52, fchmodat 268 53, umask 95 166, gettimeofday 96 169, getrlimit 97 163, getrusage 98 165,
     sysinfo 99 179, times 100 153, getuid 102 174, getgid 104 176, geteuid 107 175, getegid 108 177, getppid 110 173, getpgrp 111 -,
@@ -81,7 +81,7 @@ def allowed_calls(machine: str) -> dict[str, int]: # name -> number
     rows = [entry.split() for entry in ALLOWED.split(",")]
     return {row[0]: int(row[column]) for row in rows if row[column] != "-"}
 
-# %% ../nbs/01a_walls.ipynb #9ba1a49e
+# %% ../nbs/01a_walls.ipynb #7548801a
 MACHINE = platform.machine()
 OTHER = {"x86_64": {"capset": 126, "pivot_root": 155}, "aarch64": {"capset": 91, "pivot_root": 41}}  # needed before the filter is up
 COMMON = {"landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446}
@@ -108,14 +108,14 @@ def control_process(option: int, value: int) -> None:
     "`prctl` with one argument."
     checked("prctl", LIBC.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)))
 
-# %% ../nbs/01a_walls.ipynb #c6ecc0af
+# %% ../nbs/01a_walls.ipynb #836c8acf
 def drop_privileges() -> None:
     "Give up every capability, and the means to get one back."
     control_process(PR_SET_NO_NEW_PRIVS, 1)
     header = ctypes.create_string_buffer(struct.pack("<Ii", 0x20080522, 0))
     call_kernel("capset", header, ctypes.create_string_buffer(struct.pack("<6I", *[0] * 6)))
 
-# %% ../nbs/01a_walls.ipynb #e36a822d
+# %% ../nbs/01a_walls.ipynb #247391c7
 LOAD, EQUAL, MASK, RETURN = 0x20, 0x15, 0x54, 0x06  # ld word, jeq, and, ret
 ALLOW, KILL = (RETURN, 0, 0, 0x7FFF0000), (RETURN, 0, 0, 0x80000000)
 DENY, ABSENT = (RETURN, 0, 0, 0x50000 | errno.EPERM), (RETURN, 0, 0, 0x50000 | errno.ENOSYS)
@@ -134,8 +134,8 @@ def one_of(argument: int, values: tuple, mask: int = 0xFFFFFFFF) -> list:
     checks = [step for value in values for step in ((EQUAL, 0, 1, value), ALLOW)]
     return [low_word(argument), (MASK, 0, 0, mask), *checks, DENY]
 
-# %% ../nbs/01a_walls.ipynb #ba73ae71
-FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030, 1032)  # duplicate, flags, locks, pipe size
+# %% ../nbs/01a_walls.ipynb #a72f21c3
+FCNTL = (0, 1, 2, 3, 1030, 1032)  # duplicate, read flags, close on exec, pipe size
 IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # terminal size and mode, bytes ready, non-blocking, close on exec
 STREAM, SOCKET_TYPE = 1, 0xF
 
@@ -153,7 +153,7 @@ def server_filter(machine: str) -> list:
     for number in sorted(calls.values()): steps += on_number(number, [ALLOW])
     return [*steps, DENY]
 
-# %% ../nbs/01a_walls.ipynb #86f754be
+# %% ../nbs/01a_walls.ipynb #62292e64
 CHILD_DENIED = ("clone", "fork", "vfork", "kill", "tkill", "tgkill", "prctl", "seccomp", "landlock_restrict_self", "setrlimit", "setsid",
                 "chmod", "fchmod", "fchmodat")
 PATHS_DENIED = ("open", "openat", "creat", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2",
@@ -170,7 +170,7 @@ def child_filter(
     reading_own = [low_word(0), (EQUAL, 1, 0, 0), DENY, low_word(2), (EQUAL, 1, 0, 0), DENY, (LOAD, 0, 0, 36), (EQUAL, 1, 0, 0), DENY, ALLOW]
     return [*steps, *on_number(calls["prlimit64"], reading_own), ALLOW]
 
-# %% ../nbs/01a_walls.ipynb #8603e1af
+# %% ../nbs/01a_walls.ipynb #6246696f
 def assemble(steps: list) -> tuple: # (instructions, header that points to them)
     "Lay a filter out in memory."
     if len(steps) > 4096: raise ValueError(f"{len(steps)} instructions: the kernel takes 4096")
@@ -181,7 +181,7 @@ def attach_filter(filter: tuple) -> None:
     "Put the calling process behind a filter, for ever."
     checked("seccomp", LIBC.syscall(NUMBERS["seccomp"], 1, 0, filter[1]))  # small numbers need no ctypes type; this runs in each child
 
-# %% ../nbs/01a_walls.ipynb #ed9c09d0
+# %% ../nbs/01a_walls.ipynb #6fb7f705
 READ, WRITE = 1 << 2 | 1 << 3, 1 << 1 | 1 << 14  # read files and folders; write and truncate files
 CHANGE = 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8  # remove a folder or file, make a folder or file
 ON_FILES = 1 << 2 | WRITE  # the rights that make sense for a single file
@@ -211,7 +211,7 @@ def landlock_rules(
         finally: os.close(place)
     return rules
 
-# %% ../nbs/01a_walls.ipynb #1236a51e
+# %% ../nbs/01a_walls.ipynb #bf05856d
 NEW_MOUNT, NEW_UTS, NEW_IPC, NEW_USER, NEW_PID, NEW_NET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 MS_READ_ONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_RECURSIVE, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 
@@ -227,7 +227,7 @@ def new_namespaces() -> None:
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with open(f"/proc/self/{name}", "w") as file: file.write(text)
 
-# %% ../nbs/01a_walls.ipynb #62c9303a
+# %% ../nbs/01a_walls.ipynb #4f1995ef
 def bind_read_only(path: str, root: str) -> None:
     "Show one folder or file, read-only, at the same place under a new root."
     target = root + path
@@ -258,7 +258,7 @@ def private_root(
     os.rmdir("/old")
     mount("tmpfs", "/", None, MS_REMOUNT | MS_BIND | MS_READ_ONLY | MS_NOSUID | MS_NODEV)
 
-# %% ../nbs/01a_walls.ipynb #d30ce122
+# %% ../nbs/01a_walls.ipynb #6e090fe9
 def needed_paths(extra: list[str] = ()) -> list[str]: # absolute paths that exist
     "The files that the running interpreter may still have to open."
     paths = {os.path.dirname(os.__file__), "/etc/ld.so.cache", *extra}
@@ -270,7 +270,7 @@ def needed_paths(extra: list[str] = ()) -> list[str]: # absolute paths that exis
 
 DEVICES = ["/dev/null", "/dev/urandom"]
 
-# %% ../nbs/01a_walls.ipynb #00859f8a
+# %% ../nbs/01a_walls.ipynb #25f3da25
 def enter_namespaces(readable: list[str], folder: str, work: str) -> None:
     "Continue in a child that is alone in new namespaces; the caller only waits for it and never returns."
     new_namespaces()
@@ -296,7 +296,7 @@ def trial(action) -> str: # "" when it works, else what went wrong
     os.waitpid(child, 0)
     return said.decode()
 
-# %% ../nbs/01a_walls.ipynb #a18c6d82
+# %% ../nbs/01a_walls.ipynb #328c2e49
 AUDIT_DENIED = ("socket", "subprocess", "ctypes", "shutil", "pty", "mmap", "fcntl", "resource", "signal",
                 "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.kill", "os.killpg", "os.chmod", "os.chown")
 AUDIT_HARMLESS = ("os.listdir", "os.scandir", "os.putenv", "os.unsetenv", "os.walk", "os.fwalk")
@@ -319,7 +319,7 @@ def audit_hook(readable: tuple[str, ...], writable: str):
         if not allowed(event, arguments): raise PermissionError(f"{event} is not allowed here")
     return hook
 
-# %% ../nbs/01a_walls.ipynb #eb84df91
+# %% ../nbs/01a_walls.ipynb #f23de558
 LAYERS = ("limits", "privileges", "seccomp", "landlock", "namespaces")
 LEVELS = {"limits": LAYERS[:1], "syscalls": LAYERS[:3], "files": LAYERS[:4], "full": LAYERS}
 
@@ -347,7 +347,7 @@ class Walls:
         if why: self.missing[layer] = why
         else: action()
 
-# %% ../nbs/01a_walls.ipynb #d92850dc
+# %% ../nbs/01a_walls.ipynb #f2465279
 def isolate_server(walls: Walls, base: str, work: str) -> None:
     "First half: namespaces. `base` is an empty folder to build a root on, `work` the working folder's path inside."
     walls.put_up("namespaces", lambda: enter_namespaces(walls.readable, base, work))
@@ -359,7 +359,7 @@ def close_server(walls: Walls) -> None:
     if linux():
         control_process(PR_SET_NO_NEW_PRIVS, 1)
         control_process(PR_SET_CHILD_SUBREAPER, 1)  # what a child leaves behind comes to the server, where it can be found
-    def enter_rules(): call_kernel("landlock_restrict_self", landlock_rules(walls.readable, [walls.folder]), 0)
+    def enter_rules(): call_kernel("landlock_restrict_self", landlock_rules(walls.readable, [walls.folder, os.devnull]), 0)
     walls.put_up("landlock", enter_rules)
     walls.put_up("privileges", drop_privileges)
     if linux() and "seccomp" in walls.wanted:
