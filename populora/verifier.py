@@ -4,14 +4,15 @@
 
 # %% auto #0
 __all__ = ['STATUSES', 'PLAIN_MODULES', 'NOT_PLAIN', 'AZR_BANNED', 'TRIVIAL', 'POOL', 'Outcome', 'Verdict', 'Check',
-           'server_settings', 'server_environment', 'ServerDied', 'read_reply', 'Server', 'syntax_tree', 'is_plain',
-           'plain_tree', 'plain_import', 'plain_node', 'plain_name', 'imported_names', 'dotted', 'banned_use',
-           'is_literal', 'make_job', 'as_outcome', 'agree', 'IsolationError', 'layer_names', 'default_workers',
-           'close_servers', 'insist', 'Pools', 'lost', 'Dispatcher', 'Workplace', 'Runner', 'literal_arguments',
-           'read_proposal', 'verdict', 'read_answer', 'to_run', 'same_value', 'compare', 'Sandbox', 'break_forks',
-           'bench_new_process', 'bench_pool', 'bench_level', 'bench_verifier', 'bench_latency']
+           'server_settings', 'server_environment', 'ServerDied', 'send_message', 'read_reply', 'Server', 'syntax_tree',
+           'is_plain', 'plain_tree', 'plain_import', 'plain_node', 'plain_name', 'imported_names', 'dotted',
+           'banned_use', 'is_literal', 'brings_class', 'make_job', 'as_outcome', 'agree', 'IsolationError',
+           'layer_names', 'default_workers', 'close_servers', 'insist', 'Pools', 'lost', 'Dispatcher', 'Workplace',
+           'Runner', 'literal_arguments', 'read_proposal', 'verdict', 'read_answer', 'to_run', 'same_value', 'compare',
+           'Sandbox', 'break_forks', 'bench_new_process', 'bench_pool', 'bench_level', 'bench_verifier',
+           'bench_latency']
 
-# %% ../nbs/02_verifier.ipynb #577651d6
+# %% ../nbs/02_verifier.ipynb #16b5bbe5
 import ast
 import json
 import os
@@ -32,11 +33,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 
-from .forkserver import write_frame
+from .forkserver import lay_out, unpack_reply
 from .problems import FormatError, Problem, Proposal, canonical_arguments, canonical_literal, parse_literal, rename_entry
 from .walls import LAYERS, LEVELS
 
-# %% ../nbs/02_verifier.ipynb #911cd9a3
+# %% ../nbs/02_verifier.ipynb #25a4b279
 STATUSES = ("ok", "error", "syntax", "banned", "timeout", "memory", "output_too_large", "unsupported_type",
             "nondeterministic", "crashed", "infrastructure")
 
@@ -62,7 +63,7 @@ class Check:
     well_formed: bool  # the answer has the form that was asked for
     reason: str  # "ok", "wrong", a status, or a format reason
 
-# %% ../nbs/02_verifier.ipynb #4e910236
+# %% ../nbs/02_verifier.ipynb #d3d68f20
 def server_settings(seed: int, folder: str, layers: Sequence[str], preload: Sequence[str]) -> dict:
     "What a server program is told at its start."
     paths = [os.path.realpath(p) for p in sys.path if p.endswith(("site-packages", "dist-packages"))] if preload else []
@@ -77,11 +78,21 @@ def server_environment(seed: int) -> dict[str, str]:
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return {**own, **dict.fromkeys(threads, "1"), **({"SECOND": "1"} if seed else {})}
 
-# %% ../nbs/02_verifier.ipynb #3d8b1c59
+# %% ../nbs/02_verifier.ipynb #a0be397a
 class ServerDied(RuntimeError):
     "A fork server ended or stopped answering."
 
-def read_reply(stream, deadline: float) -> list | dict:
+def send_message(stream, message: dict, deadline: float) -> None:
+    "Write one frame to a server (through a pipe that does not block), or raise `ServerDied` at the deadline."
+    body, poller = json.dumps(message).encode(), select.poll()
+    rest = memoryview(len(body).to_bytes(4, "little") + body)
+    poller.register(stream.fileno(), select.POLLOUT)
+    while rest:
+        if not poller.poll(max(deadline - time.monotonic(), 0) * 1000): raise ServerDied("the server does not read")
+        try: rest = rest[os.write(stream.fileno(), rest):]
+        except BlockingIOError: pass  # there was room, but not for so much
+
+def read_reply(stream, deadline: float) -> bytes:
     "Read one frame from a server, or raise `ServerDied` at the deadline or the end of the stream."
     size, body, poller = None, b"", select.poll()
     poller.register(stream.fileno(), select.POLLIN)
@@ -92,13 +103,13 @@ def read_reply(stream, deadline: float) -> list | dict:
         if not part: raise ServerDied("the server ended")
         body += part
         if size is None and len(body) == 4: size, body = int.from_bytes(body, "little"), b""
-    return json.loads(body)
+    return body
 
-# %% ../nbs/02_verifier.ipynb #c1635d4d
+# %% ../nbs/02_verifier.ipynb #e17b4e12
 class Server:
     "One fork server: a child process that runs jobs one after the other."
     def __init__(self, settings: dict):
-        self.settings, self.process, self.hello = settings, None, None
+        self.settings, self.process, self.texts, self.hello, self.batches = settings, None, None, None, 0
         self.lock, self.retired = threading.RLock(), False
 
     def launch(self) -> None:
@@ -108,15 +119,18 @@ class Server:
             if self.process is not None and self.process.poll() is None: return
             self.stop()
             self.hello = None
-            command = [sys.executable, "-P", "-s", "-S", find_spec("populora.forkserver").origin, json.dumps(self.settings)]
-            self.process = subprocess.Popen(command, bufsize=0, env=server_environment(self.settings["seed"]), cwd="/",
+            self.texts = tempfile.TemporaryFile(buffering=0)  # it has no name: who has no descriptor cannot open it
+            settings = json.dumps({**self.settings, "texts": self.texts.fileno()})
+            command = [sys.executable, "-P", "-s", "-S", find_spec("populora.forkserver").origin, settings]
+            self.process = subprocess.Popen(command, bufsize=0, env=server_environment(self.settings["seed"]), cwd="/", pass_fds=[self.texts.fileno()],
                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                             start_new_session=True)  # Ctrl-C in a terminal is for this process alone
+            os.set_blocking(self.process.stdin.fileno(), False)
 
     def greet(self) -> dict: # which layers are missing, and why
         "Start the process if need be, and wait until it is ready."
         self.launch()
-        if self.hello is None: self.hello = read_reply(self.process.stdout, time.monotonic() + 60)
+        if self.hello is None: self.hello = json.loads(read_reply(self.process.stdout, time.monotonic() + 60))
         if "failed" in self.hello: raise ServerDied(self.hello["failed"])
         return self.hello["missing"]
 
@@ -125,21 +139,32 @@ class Server:
         done = []
         try:
             self.greet()
-            write_frame(self.process.stdin.fileno(), json.dumps(jobs).encode())
+            self.hand_over(jobs)
             for job in jobs:
                 patience = 15 + 11 * job["timeout"] * (len(job["calls"]) if job["shared"] else 1)
-                done.append([read_reply(self.process.stdout, time.monotonic() + patience) for _ in job["calls"] or [None]])
+                replies = [read_reply(self.process.stdout, time.monotonic() + patience) for _ in job["calls"] or [None]]
+                done.append([unpack_reply(reply, self.batches) for reply in replies])
         except BaseException as error:
             self.stop()
             if isinstance(error, TimeoutError) or not isinstance(error, (ServerDied, OSError, ValueError)): raise  # not the server's
         return done
+
+    def hand_over(self, jobs: Sequence[dict]) -> None:
+        "Write the texts of a batch where children find them, and tell the server the numbers."
+        self.batches += 1
+        message, texts = lay_out(self.batches, jobs)
+        self.texts.truncate(0)
+        self.texts.seek(0)
+        rest = memoryview(texts)
+        while rest: rest = rest[self.texts.write(rest):]
+        send_message(self.process.stdin, message, time.monotonic() + 15)
 
     def stop(self) -> None:
         "Kill the process and reap it."
         if self.process is None: return
         self.process.kill()
         self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout): stream.close()
+        for stream in (self.process.stdin, self.process.stdout, self.texts): stream.close()
         self.process = None
 
     def retire(self) -> None:
@@ -148,7 +173,7 @@ class Server:
             self.retired = True
             self.stop()
 
-# %% ../nbs/02_verifier.ipynb #7ee1c913
+# %% ../nbs/02_verifier.ipynb #acfd98ee
 PLAIN_MODULES = {  # module -> names that keep nothing and lead nowhere ("": all of them)
     **dict.fromkeys(("bisect", "cmath", "heapq", "itertools", "math"), ""), "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
     "decimal": "Decimal", "fractions": "Fraction", "functools": "cache cmp_to_key lru_cache partial reduce",
@@ -156,7 +181,7 @@ PLAIN_MODULES = {  # module -> names that keep nothing and lead nowhere ("": all
     "typing": "Any Callable Dict Generator Iterable Iterator List Mapping Optional Sequence Set Tuple Union"}
 NOT_PLAIN = ("eval", "exec", "compile", "open", "input", "globals", "locals", "vars", "getattr", "setattr", "delattr", "breakpoint",
              "exit", "quit", "help", "getcontext", "setcontext", "localcontext", "get_type_hints", "ForwardRef", "purge", "mro",
-             "gi_frame", "cr_frame", "ag_frame", "tb_frame", "f_globals", "f_builtins", "id")
+             "gi_frame", "cr_frame", "ag_frame", "tb_frame", "f_globals", "f_builtins", "id", "register", "format", "format_map")
 
 def syntax_tree(source: str, mode: str = "exec") -> ast.AST | None: # None when it does not parse
     "Parse a model's text, without the warnings that are meant for an author."
@@ -180,7 +205,8 @@ def plain_tree(tree: ast.AST) -> bool:
     owners = {id(n.value): n.attr for n in nodes if isinstance(n, ast.Attribute)}
     for node in nodes:
         if not plain_node(node): return False
-        if isinstance(node, ast.Attribute) and imports and not isinstance(node.ctx, ast.Load): return False  # `self` may be a library's class
+        if imports and (isinstance(node, ast.ClassDef) or isinstance(node, ast.Name) and node.id == "type"
+                        or isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)): return False  # `self` may be a library's class
         if isinstance(node, ast.Name) and not all(plain_import(module, owners.get(id(node), "?")) for module in modules.get(node.id, ())): return False
         if any(name in modules for name in getattr(node, "kwd_attrs", [getattr(node, "attr", "")])): return False  # a class may hold a module
     return True
@@ -199,13 +225,14 @@ def plain_node(node: ast.AST) -> bool:
     if isinstance(node, ast.Name): return plain_name(node.id)
     if not isinstance(node, ast.Attribute): return True
     own = isinstance(node.value, ast.Name) and node.value.id == "self"
+    if node.attr == "format" and isinstance(node.value, ast.Constant): return not set(".[") & set(str(node.value.value))  # '{0.a}' looks inside
     return plain_name(node.attr) and (own or isinstance(node.ctx, ast.Load))
 
 def plain_name(name: str) -> bool: # `_` alone is a common loop variable
     "Whether a name gives no way to reach the interpreter."
     return name not in NOT_PLAIN and not (name.startswith("_") and name != "_")
 
-# %% ../nbs/02_verifier.ipynb #079bdf9d
+# %% ../nbs/02_verifier.ipynb #6b97f093
 AZR_BANNED = ("logging", "random", "multiprocessing", "pebble", "subprocess", "threading", "datetime", "time", "hashlib", "hmac", "bcrypt",
               "os.sys", "os.path", "sys.exit", "os.environ", "calendar")
 
@@ -236,17 +263,22 @@ def banned_use(program: str, banned: Iterable[str]) -> str | None: # the banned 
     used |= {dotted(node, aliases) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     return next((name for name in banned for use in sorted(used) if use == name or use.startswith(name + ".")), None)
 
-# %% ../nbs/02_verifier.ipynb #71b51ecc
+# %% ../nbs/02_verifier.ipynb #ffd7a636
 def is_literal(arguments: str) -> bool:
     "Whether an argument list holds literals only."
     try: canonical_arguments(arguments)
     except Exception: return False
     return True
 
+def brings_class(arguments: str) -> bool:
+    "Whether an argument list calls a constructor, and so brings a class that a program could change."
+    calls = [node for node in ast.walk(syntax_tree(f"f({arguments}\n)", "eval") or ast.Call()) if isinstance(node, ast.Call)]
+    return len(calls) != 1  # `f(...)` itself
+
 def make_job(program: str, arguments: Sequence[str] | None, timeout: float, memory_mb: int, stop: bool = False) -> dict:
     "The message that asks a server to run a program on argument lists, or as a script."
     calls = None if arguments is None else [[a, is_literal(a)] for a in arguments]
-    shared = bool(calls) and len(calls) > 1 and all(literal for _, literal in calls) and is_plain(program)
+    shared = bool(calls) and len(calls) > 1 and is_plain(program) and all(literal and not brings_class(a) for a, literal in calls)
     return {"source": program, "calls": calls, "timeout": timeout, "memory_mb": memory_mb, "stop": stop, "shared": shared}
 
 def as_outcome(raw: list, script: bool = False) -> Outcome:
@@ -266,7 +298,7 @@ def agree(first: Outcome, second: Outcome) -> Outcome:
     texts = [o.value if o.status == "ok" else f"{o.status}: {o.detail}" for o in (first, second)]
     return Outcome("nondeterministic", None, f"{texts[0][:100]} and then {texts[1][:100]}", first.seconds + second.seconds)
 
-# %% ../nbs/02_verifier.ipynb #7642106d
+# %% ../nbs/02_verifier.ipynb #10449ea7
 class IsolationError(RuntimeError):
     "A layer that the caller insists on is not available."
 
@@ -282,13 +314,14 @@ def default_workers() -> int: # 1 to 8
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, 8)
 
-def close_servers(owner: int, servers: list, folder: str, getpid=os.getpid, rmtree=shutil.rmtree) -> None: # names may be gone at exit
+def close_servers(owner: int, servers: list, folder: str, getpid=os.getpid, rmtree=shutil.rmtree, run=subprocess.run) -> None: # names may be gone at exit
     "Stop all servers and remove their folders, but only in the process that started them."
     if getpid() != owner: return
     for server in servers: server.retire()
-    rmtree(folder, ignore_errors=True)
+    try: rmtree(folder, ignore_errors=True)
+    except RecursionError: run(["rm", "-rf", folder], check=False)  # a program can nest folders deeper than Python can follow
 
-# %% ../nbs/02_verifier.ipynb #3b80ce34
+# %% ../nbs/02_verifier.ipynb #33cb4956
 def insist(required: Sequence[str], missing: dict[str, str]) -> None:
     "Raise `IsolationError` if a required layer is missing."
     lacking = [f"{layer} ({missing[layer]})" for layer in required if layer in missing]
@@ -298,7 +331,7 @@ def insist(required: Sequence[str], missing: dict[str, str]) -> None:
 class Pools:
     "Two pools of fork servers, and threads to feed them."
     def __init__(self, workers: int, layers: tuple[str, ...], required: tuple[str, ...], preload: tuple[str, ...]):
-        self.workers, self.owner, self.closed = workers, os.getpid(), False
+        self.workers, self.owner, self.closed, self.running = workers, os.getpid(), False, set()
         self.folder = os.path.realpath(tempfile.mkdtemp(prefix="populora-"))
         def make(world, n): return Server(server_settings(world, os.path.join(self.folder, f"{world}-{n}"), layers, preload))
         self.servers = [[make(world, n) for n in range(workers)] for world in (0, 1)]
@@ -321,16 +354,16 @@ class Pools:
         try: return self.servers[0][0].greet()
         except (ServerDied, OSError) as error: raise RuntimeError(f"the fork server did not start: {error}") from None
 
-    def close(self) -> None:
-        "Let running batches end, then stop the servers and remove their folders."
+    def close(self, patience: float = 10.0) -> None:
+        "Give running batches `patience` to end, then stop the servers and remove their folders."
         self.closed = True
-        self.threads.shutdown(cancel_futures=True)
-        for idle, pool in zip(self.idle, self.servers):  # all are idle when nothing runs, also in the threads of callers
-            free = [idle.get() for _ in pool]
-            for server in free: idle.put(server)
-        self.stop()
+        if os.getpid() != self.owner: return  # a fork has the parent's servers and none of its threads
+        self.threads.shutdown(wait=False, cancel_futures=True)
+        deadline = time.monotonic() + patience
+        while self.running and time.monotonic() < deadline: time.sleep(0.005)  # also batches in the threads of callers
+        self.stop()  # whatever still runs loses its server, and cannot start one
 
-# %% ../nbs/02_verifier.ipynb #5b08f6eb
+# %% ../nbs/02_verifier.ipynb #58eb1976
 def lost(results: list) -> bool:
     "Whether any call of a job failed for reasons of the machinery."
     return any(result[0] == "infrastructure" for result in results)
@@ -351,16 +384,24 @@ class Dispatcher(Pools):
         "Run jobs on one server, trying once more what was lost."
         results, tries, todo = [None] * len(jobs), [0] * len(jobs), list(range(len(jobs)))
         while todo:
-            server = self.idle[world].get()
-            try: done = server.run([jobs[i] for i in todo])
-            finally: self.idle[world].put(server)
+            done = self.on_some_server(world, [jobs[i] for i in todo])
             for i, result in zip(todo, done): results[i] = result
             for i in todo[:len(done) + 1]: tries[i] += 1  # up to the job at hand when a server died
             todo = [i for i in todo if tries[i] < 2 and (results[i] is None or lost(results[i]))]
         unknown = ["infrastructure", None, "the server died twice", 0.0]
         return [result or [unknown] * len(job["calls"] or [None]) for job, result in zip(jobs, results)]
 
-# %% ../nbs/02_verifier.ipynb #7b4f6e90
+    def on_some_server(self, world: int, jobs: list[dict]) -> list[list]: # as from `Server.run`
+        "Run a batch on a server that is free."
+        me = object()
+        self.running.add(me)
+        try:
+            server = self.idle[world].get()
+            try: return server.run(jobs)
+            finally: self.idle[world].put(server)
+        finally: self.running.discard(me)
+
+# %% ../nbs/02_verifier.ipynb #2ae311be
 class Workplace:
     "The options of a sandbox and its servers' life."
     def __init__(self,
@@ -392,7 +433,7 @@ class Workplace:
         "Which layers stand, for reports and run folders."
         return {layer: self.pools.missing.get(layer, "active") for layer in LAYERS}
 
-# %% ../nbs/02_verifier.ipynb #4602ea96
+# %% ../nbs/02_verifier.ipynb #31493d28
 class Runner(Workplace):
     "Runs untrusted programs in confined children; safe to call from several threads."
     def outcomes(self, jobs: list[dict], runs: int) -> list[list[Outcome]]: # for each job, one outcome a call
@@ -437,7 +478,7 @@ class Runner(Workplace):
         jobs = [make_job(source, None, timeout or self.timeout, memory_mb or self.memory_mb) for source in sources]
         return [outcomes[0] for outcomes in self.outcomes(jobs, 1)]
 
-# %% ../nbs/02_verifier.ipynb #79491f40
+# %% ../nbs/02_verifier.ipynb #91712099
 def literal_arguments(source: str) -> str: # the list as one would write it, in the order in which it was written
     "Check that an argument list holds literals only, and normalise its spelling; raises `FormatError`."
     canonical_arguments(source)
@@ -460,7 +501,7 @@ def verdict(proposal: Proposal, outcomes: Sequence[Outcome]) -> Verdict:
     shown = len(outcomes) // 2 if proposal.kind == "code_f" else 0
     return Verdict(True, "ok", Problem(proposal.kind, proposal.program, proposal.inputs, tuple(o.value for o in outcomes), proposal.message, shown))
 
-# %% ../nbs/02_verifier.ipynb #353f2284
+# %% ../nbs/02_verifier.ipynb #a29b94c8
 def read_answer(problem: Problem, answer: str | None) -> str | FormatError: # the answer in canonical form
     "Parse an answer without running anything."
     if answer is None or (problem.kind != "code_i" and not answer.strip()): return FormatError("empty")
@@ -495,7 +536,7 @@ def compare(problem: Problem, form: str | FormatError, known: dict, equality: st
     right = all(same_value(outcome.value, output, equality) for outcome, output in zip(outcomes, gold))
     return Check(right, True, "ok" if right else "wrong")
 
-# %% ../nbs/02_verifier.ipynb #2f713f4a
+# %% ../nbs/02_verifier.ipynb #fbbc7836
 class Sandbox(Runner):
     "A `Runner` that validates proposals and checks answers."
     def __init__(self,
@@ -527,7 +568,7 @@ class Sandbox(Runner):
         return self.check_many([(problem, answer)])[0]
 
     def check_many(self, pairs: Sequence[tuple[Problem, str | None]]) -> list[Check]:
-        "Judge many answers; equal answers run once, and answers to one `code_i` problem share one compiled program."
+        "Judge many answers; equal answers run once, and answers to one `code_i` problem share one job."
         forms = [read_answer(problem, answer) for problem, answer in pairs]
         groups = {}
         for (problem, _), form in zip(pairs, forms):
@@ -536,13 +577,13 @@ class Sandbox(Runner):
         known = {key: dict(zip(inputs, outcomes)) for (key, inputs), outcomes in zip(groups.items(), self.outcomes(jobs, 1))}
         return [compare(problem, form, known, self.equality) for (problem, _), form in zip(pairs, forms)]
 
-# %% ../nbs/02_verifier.ipynb #ac918b71
+# %% ../nbs/02_verifier.ipynb #25fdf765
 def break_forks(server: Server, count: int) -> None:
     "Let the next forks of a server fail (to test what happens then)."
     server.greet()
-    write_frame(server.process.stdin.fileno(), json.dumps({"break_forks": count}).encode())
+    send_message(server.process.stdin, {"batch": 0, "jobs": [], "break_forks": count}, time.monotonic() + 15)
 
-# %% ../nbs/02_verifier.ipynb #90c0e6a7
+# %% ../nbs/02_verifier.ipynb #0a5a20fc
 TRIVIAL = ("def f(x):\n    return x + 1", "1")
 POOL = """
 import json, sys, time
@@ -586,7 +627,7 @@ def bench_pool(cases: Sequence[tuple[str, str]], workers: int) -> tuple[str, flo
         run = subprocess.run([sys.executable, file.name], input=json.dumps([workers, list(cases)]), capture_output=True, text=True, check=True)
     return tuple(json.loads(run.stdout.splitlines()[-1]))
 
-# %% ../nbs/02_verifier.ipynb #841c766b
+# %% ../nbs/02_verifier.ipynb #61a133d9
 def bench_level(cases: Sequence[tuple[str, str]], name: str, level: str, workers: int) -> list[tuple]: # (what, isolation, seconds, executions)
     "Executions at one isolation level: one run, two runs, and answers checked eight at a time."
     rows = []
@@ -624,7 +665,7 @@ def bench_verifier(
     return [{"what": what, "isolation": level, "per_second": n / seconds, "per_second_per_core": n / seconds / workers, "ms": 1000 * seconds / n}
             for what, level, seconds, n in rows]
 
-# %% ../nbs/02_verifier.ipynb #f02f8332
+# %% ../nbs/02_verifier.ipynb #6a8f5d67
 def bench_latency(box: Runner, count: int = 300) -> dict[str, float]: # milliseconds: "p50", "p99"
     "Time single trivial executions, one run each."
     times = []
