@@ -11,7 +11,7 @@ __all__ = ['HELLO', 'IDENTITY_PROGRAM', 'IDENTITY', 'STATEFUL', 'logger', 'TaskB
            'measure_anchor', 'Stopwatch', 'populora_step', 'start_record', 'headline', 'run_loop', 'build_population',
            'train', 'fresh_problems', 'practise', 'train_student']
 
-# %% ../nbs/13_training.ipynb #0b1d7609
+# %% ../nbs/13_training.ipynb #42aad774
 import json
 import logging
 import time
@@ -38,7 +38,7 @@ from .rollouts import Request, Sample, choose_engine
 from .runs import PopuloraConfig, Progress, RewardConfig, RunFolder, SolvingConfig, StopFlag, derive_seed, named_rng
 from .verifier import Sandbox
 
-# %% ../nbs/13_training.ipynb #97a42f5f
+# %% ../nbs/13_training.ipynb #3377d42d
 HELLO = "'Hello World'"
 IDENTITY_PROGRAM = "def f(x):\n    return x"
 IDENTITY = {
@@ -77,7 +77,7 @@ class TaskBuffer:
 
     def load_state_dict(self, state: list): self.entries = [(step, Problem.from_dict(problem)) for step, problem in state]
 
-# %% ../nbs/13_training.ipynb #f8a9b730
+# %% ../nbs/13_training.ipynb #20bc8f2e
 def draw(
     items: Sequence, # what to draw from
     n: int, # how many at most
@@ -87,7 +87,7 @@ def draw(
     n = min(n, len(items))
     return [items[i] for i in rng.choice(len(items), size=n, replace=False)] if n else []
 
-# %% ../nbs/13_training.ipynb #5eabda16
+# %% ../nbs/13_training.ipynb #ccd94b46
 @dataclass(frozen=True)
 class Prompt:
     "One request for proposals."
@@ -117,7 +117,7 @@ def write_prompt(
         if len(ids) <= options.max_prompt: return Prompt(member, kind, index, tuple(ids), program)
     raise ValueError(f"proposals.max_prompt={options.max_prompt}: the shortest {kind} prompt has {len(ids)} tokens, set it to that or more")
 
-# %% ../nbs/13_training.ipynb #0ce59940
+# %% ../nbs/13_training.ipynb #b21af75b
 @dataclass
 class Attempt:
     "One answer of one solver to one problem."
@@ -149,7 +149,7 @@ class Candidate:
     @property
     def well_formed(self) -> bool: return self.proposal is not None
 
-# %% ../nbs/13_training.ipynb #bee19553
+# %% ../nbs/13_training.ipynb #a56de0b2
 def sampling(
     options, # a section with temperature, top_p, top_k, max_tokens
 ) -> dict: # arguments of Request
@@ -175,7 +175,7 @@ def propose(
         except FormatError as error: candidate.reason = error.reason
     return candidates
 
-# %% ../nbs/13_training.ipynb #ef5441b6
+# %% ../nbs/13_training.ipynb #45a5b11d
 def verify(
     box: Sandbox,
     base: Base,
@@ -195,7 +195,7 @@ def verify(
         candidate.reason = None
         candidate.complexity, candidate.flags = complexity(candidate.problem.program), problem_flags(candidate.problem, seen)
 
-# %% ../nbs/13_training.ipynb #f793e049
+# %% ../nbs/13_training.ipynb #fd8325f7
 def attempt(
     engine, # a rollout engine
     candidates: Sequence[Candidate], # those with a solver are attempted
@@ -224,7 +224,7 @@ def check_answers(
     for (_, attempt), verdict in zip(parsed, box.check_many([(problem, attempt.answer) for problem, attempt in parsed])):
         attempt.correct, attempt.well_formed, attempt.reason = verdict.correct, verdict.well_formed, verdict.reason
 
-# %% ../nbs/13_training.ipynb #8e1b57c6
+# %% ../nbs/13_training.ipynb #d23bb1fa
 def score(
     candidates: Sequence[Candidate],
 ):
@@ -234,7 +234,7 @@ def score(
         candidate.reward = teacher_reward(candidate.valid, candidate.solve_rate)
         for attempt in candidate.attempts: attempt.reward = student_reward(attempt.correct, attempt.well_formed)
 
-# %% ../nbs/13_training.ipynb #61606790
+# %% ../nbs/13_training.ipynb #edde9eae
 @dataclass(frozen=True)
 class Row:
     "One sampled sequence as the update sees it."
@@ -273,7 +273,7 @@ def experiences(
                  for row, advantage in zip(mine, advantages) if row.reward == row.reward]
     return made
 
-# %% ../nbs/13_training.ipynb #06cbcea1
+# %% ../nbs/13_training.ipynb #3c63b3bf
 class Budget:
     "Sequences, tokens and optimizer steps so far."
 
@@ -298,7 +298,7 @@ class Budget:
 
     def load_state_dict(self, state: dict): self.counts = json.loads(json.dumps(state))
 
-# %% ../nbs/13_training.ipynb #b38ae2fb
+# %% ../nbs/13_training.ipynb #200a4f70
 def mean(
     values, # numbers; None and NaN are left out
 ) -> float | None: # None when nothing is left
@@ -306,7 +306,7 @@ def mean(
     known = [float(value) for value in values if value is not None and value == value]
     return sum(known) / len(known) if known else None
 
-# %% ../nbs/13_training.ipynb #fdaa81a1
+# %% ../nbs/13_training.ipynb #2f29095f
 class Anchor:
     "The held-out problems, ready to ask."
 
@@ -351,7 +351,7 @@ def accuracy(
             **{kind: mean(right for item, right in known if item.kind == kind) for kind in kinds},
             "levels": {str(level): mean(right for item, right in known if item.level == level) for level in levels}, "n": len(known)}
 
-# %% ../nbs/13_training.ipynb #97de7b7f
+# %% ../nbs/13_training.ipynb #f011be5b
 @dataclass
 class Session:
     "Everything a step reads and changes."
@@ -378,7 +378,7 @@ class Session:
     @property
     def solvers(self) -> list[str]: return self.members("student", "agent")
 
-# %% ../nbs/13_training.ipynb #7de64c0f
+# %% ../nbs/13_training.ipynb #45a99e14
 def build_session(
     config, # PopuloraConfig or AzrConfig
     box: Sandbox,
@@ -403,7 +403,7 @@ def build_session(
     return Session(config, roles, base, box, population, make_engine(population, base.tokenizer), learner, buffers, Coverage(),
                    Budget(list(roles)), anchor, **parts)
 
-# %% ../nbs/13_training.ipynb #5f6a922b
+# %% ../nbs/13_training.ipynb #fd214c42
 STATEFUL = ("ladder", "replacement", "coverage", "budget", "seen")   # parts of a session that go into state.json
 
 @patch
@@ -436,7 +436,7 @@ def load(
     for owner, kinds in json.loads((folder/"buffers.json").read_text()).items():
         for kind, entries in kinds.items(): self.buffers[owner][kind].load_state_dict(entries)
 
-# %% ../nbs/13_training.ipynb #569b9f76
+# %% ../nbs/13_training.ipynb #3ec567b5
 def role_record(
     rows: Sequence[Row], # of one role
     **rates, # name -> values to average
@@ -469,7 +469,7 @@ def member_records(
         records[name] = record
     return records
 
-# %% ../nbs/13_training.ipynb #7db68c63
+# %% ../nbs/13_training.ipynb #67fb5591
 def problem_record(
     session: Session,
     step: int,
@@ -493,7 +493,7 @@ def failures(
     return (count(c.reason for c in candidates if not c.well_formed), count(a.reason for a in attempts if a.well_formed is False),
             count(c.reason for c in candidates if c.well_formed and not c.valid))
 
-# %% ../nbs/13_training.ipynb #6aefc046
+# %% ../nbs/13_training.ipynb #385b0e42
 logger = logging.getLogger("populora")
 
 def warn_format(
@@ -509,7 +509,7 @@ def warn_format(
         logger.warning("%s: all %d sequences are malformed in the same way (%s); the base may not speak the template %r, see base.template",
                        role, n, reason, session.base.template.name)
 
-# %% ../nbs/13_training.ipynb #59c5ede9
+# %% ../nbs/13_training.ipynb #deea4664
 def metrics_record(
     session: Session,
     step: int,
@@ -537,7 +537,7 @@ def metrics_record(
             "format_failures": dict(sorted((Counter(proposal_failures) + Counter(answer_failures)).items())), "invalid": invalid,
             "anchor": anchor, "budget": session.budget.state_dict()}
 
-# %% ../nbs/13_training.ipynb #dce73e07
+# %% ../nbs/13_training.ipynb #6b22462a
 def teacher_proposals(
     session: Session,
     step: int,
@@ -557,7 +557,7 @@ def teacher_proposals(
     for candidate in candidates: session.budget.add("proposer", candidate.prompt.member, [candidate.sample])
     return candidates
 
-# %% ../nbs/13_training.ipynb #de11ab4e
+# %% ../nbs/13_training.ipynb #caa89125
 def student_attempts(
     session: Session,
     candidates: Sequence[Candidate], # verified
@@ -570,7 +570,7 @@ def student_attempts(
     attempt(session.engine, candidates, options, options.samples, session.config.seed, step)
     for candidate in candidates: session.budget.add("solver", candidate.solver, [attempt.sample for attempt in candidate.attempts])
 
-# %% ../nbs/13_training.ipynb #64ac47d5
+# %% ../nbs/13_training.ipynb #60f5464a
 def update(
     session: Session,
     made: Sequence[Experience],
@@ -580,7 +580,7 @@ def update(
     session.budget.steps([member for member in session.roles if member in updates])
     return updates
 
-# %% ../nbs/13_training.ipynb #a032c0f0
+# %% ../nbs/13_training.ipynb #b8fb77cd
 def match_result(
     candidates: Sequence[Candidate], # of one teacher
 ) -> tuple[float | None, int]: # solve rate (None: no valid problem, NaN: unknown), number of valid problems
@@ -600,7 +600,7 @@ def rate_matches(
     results = [(teacher, student, *match_result([c for c in candidates if c.prompt.member == teacher])) for teacher, student in pairs]
     return session.ladder.record_step(results, step)
 
-# %% ../nbs/13_training.ipynb #0f722362
+# %% ../nbs/13_training.ipynb #dd06f196
 def evolve(
     session: Session,
     step: int,
@@ -619,7 +619,7 @@ def remember(
     for candidate in candidates:
         if candidate.valid: session.buffers[owner(candidate)][candidate.prompt.kind].add(step, candidate.problem)
 
-# %% ../nbs/13_training.ipynb #46500fe5
+# %% ../nbs/13_training.ipynb #1c0edd80
 def measure_anchor(
     session: Session,
     step: int, # steps done; 0 before training
@@ -633,7 +633,7 @@ def measure_anchor(
     session.budget.add("probe", None, samples)
     return found if step else {name: found[None] for name in session.solvers}
 
-# %% ../nbs/13_training.ipynb #2f66a4da
+# %% ../nbs/13_training.ipynb #cec22adf
 class Stopwatch:
     "Seconds by phase."
 
@@ -648,7 +648,7 @@ class Stopwatch:
 
     def total(self) -> dict: return {**self.seconds, "total": time.perf_counter() - self.start}
 
-# %% ../nbs/13_training.ipynb #5b7bc28b
+# %% ../nbs/13_training.ipynb #ba34e3fe
 def populora_step(
     session: Session,
     step: int, # counted from 1
@@ -672,7 +672,7 @@ def populora_step(
     problems = [problem_record(session, step, versions[c.prompt.member], c) for c in candidates]
     return {"metrics": [metrics], "problems": problems, "matches": matches, "births": births, "timings": [{"step": step, "seconds": watch.total()}]}
 
-# %% ../nbs/13_training.ipynb #aa05378b
+# %% ../nbs/13_training.ipynb #9f4b6f83
 def start_record(
     session: Session,
 ) -> dict: # log -> records
@@ -720,7 +720,7 @@ def run_loop(
         finally: session.population.close()
         return run.path
 
-# %% ../nbs/13_training.ipynb #71a65869
+# %% ../nbs/13_training.ipynb #4bb87821
 def build_population(
     config: PopuloraConfig,
     box: Sandbox,
@@ -749,7 +749,7 @@ def train(
     "Train a population."
     return run_loop(config, run_dir, resume, lambda config, box: build_population(config, box, base, engine), populora_step)
 
-# %% ../nbs/13_training.ipynb #042ca54b
+# %% ../nbs/13_training.ipynb #6fa29d50
 def fresh_problems(
     kind: str,
     n: int, # how many
@@ -780,7 +780,7 @@ def practise(
     check_answers(box, base, [(problems[i], trial) for i, trial in trials])
     return [Row(member, (member, i), asked[i], trial.sample, student_reward(trial.correct, trial.well_formed)) for i, trial in trials]
 
-# %% ../nbs/13_training.ipynb #dc6d133f
+# %% ../nbs/13_training.ipynb #255a651b
 def train_student(
     base: Base,
     kind: str, # of the problems
