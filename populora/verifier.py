@@ -8,11 +8,11 @@ __all__ = ['STATUSES', 'PLAIN_MODULES', 'NOT_PLAIN', 'AZR_BANNED', 'TRIVIAL', 'P
            'is_plain', 'plain_tree', 'plain_import', 'plain_node', 'plain_name', 'imported_names', 'dotted',
            'banned_use', 'is_literal', 'brings_class', 'make_job', 'as_outcome', 'agree', 'IsolationError',
            'layer_names', 'default_workers', 'close_servers', 'insist', 'Pools', 'lost', 'Dispatcher', 'Workplace',
-           'Runner', 'literal_arguments', 'read_proposal', 'verdict', 'read_answer', 'to_run', 'same_value', 'compare',
-           'Sandbox', 'break_forks', 'bench_new_process', 'bench_pool', 'bench_level', 'bench_verifier',
-           'bench_latency']
+           'Runner', 'literal_arguments', 'read_proposal', 'verdict', 'read_answer', 'unordered', 'runs_needed',
+           'to_run', 'same_value', 'compare', 'Sandbox', 'break_forks', 'bench_new_process', 'bench_pool',
+           'bench_level', 'bench_verifier', 'bench_latency']
 
-# %% ../nbs/02_verifier.ipynb #16b5bbe5
+# %% ../nbs/02_verifier.ipynb #b46cb3cb
 import ast
 import json
 import os
@@ -37,7 +37,7 @@ from .forkserver import lay_out, unpack_reply
 from .problems import FormatError, Problem, Proposal, canonical_arguments, canonical_literal, parse_literal, rename_entry
 from .walls import LAYERS, LEVELS
 
-# %% ../nbs/02_verifier.ipynb #25a4b279
+# %% ../nbs/02_verifier.ipynb #3b5a7333
 STATUSES = ("ok", "error", "syntax", "banned", "timeout", "memory", "output_too_large", "unsupported_type",
             "nondeterministic", "crashed", "infrastructure")
 
@@ -63,7 +63,7 @@ class Check:
     well_formed: bool  # the answer has the form that was asked for
     reason: str  # "ok", "wrong", a status, or a format reason
 
-# %% ../nbs/02_verifier.ipynb #d3d68f20
+# %% ../nbs/02_verifier.ipynb #dc84b012
 def server_settings(seed: int, folder: str, layers: Sequence[str], preload: Sequence[str]) -> dict:
     "What a server program is told at its start."
     paths = [os.path.realpath(p) for p in sys.path if p.endswith(("site-packages", "dist-packages"))] if preload else []
@@ -78,7 +78,7 @@ def server_environment(seed: int) -> dict[str, str]:
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return {**own, **dict.fromkeys(threads, "1"), **({"SECOND": "1"} if seed else {})}
 
-# %% ../nbs/02_verifier.ipynb #a0be397a
+# %% ../nbs/02_verifier.ipynb #a54c679e
 class ServerDied(RuntimeError):
     "A fork server ended or stopped answering."
 
@@ -105,7 +105,7 @@ def read_reply(stream, deadline: float) -> bytes:
         if size is None and len(body) == 4: size, body = int.from_bytes(body, "little"), b""
     return body
 
-# %% ../nbs/02_verifier.ipynb #e17b4e12
+# %% ../nbs/02_verifier.ipynb #a837d12a
 class Server:
     "One fork server: a child process that runs jobs one after the other."
     def __init__(self, settings: dict):
@@ -173,7 +173,7 @@ class Server:
             self.retired = True
             self.stop()
 
-# %% ../nbs/02_verifier.ipynb #acfd98ee
+# %% ../nbs/02_verifier.ipynb #a984c101
 PLAIN_MODULES = {  # module -> names that keep nothing and lead nowhere ("": all of them)
     **dict.fromkeys(("bisect", "cmath", "heapq", "itertools", "math"), ""), "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
     "decimal": "Decimal", "fractions": "Fraction", "functools": "cache cmp_to_key lru_cache partial reduce",
@@ -232,7 +232,7 @@ def plain_name(name: str) -> bool: # `_` alone is a common loop variable
     "Whether a name gives no way to reach the interpreter."
     return name not in NOT_PLAIN and not (name.startswith("_") and name != "_")
 
-# %% ../nbs/02_verifier.ipynb #6b97f093
+# %% ../nbs/02_verifier.ipynb #687c4501
 AZR_BANNED = ("logging", "random", "multiprocessing", "pebble", "subprocess", "threading", "datetime", "time", "hashlib", "hmac", "bcrypt",
               "os.sys", "os.path", "sys.exit", "os.environ", "calendar")
 
@@ -263,7 +263,7 @@ def banned_use(program: str, banned: Iterable[str]) -> str | None: # the banned 
     used |= {dotted(node, aliases) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     return next((name for name in banned for use in sorted(used) if use == name or use.startswith(name + ".")), None)
 
-# %% ../nbs/02_verifier.ipynb #ffd7a636
+# %% ../nbs/02_verifier.ipynb #78c1280a
 def is_literal(arguments: str) -> bool:
     "Whether an argument list holds literals only."
     try: canonical_arguments(arguments)
@@ -298,7 +298,7 @@ def agree(first: Outcome, second: Outcome) -> Outcome:
     texts = [o.value if o.status == "ok" else f"{o.status}: {o.detail}" for o in (first, second)]
     return Outcome("nondeterministic", None, f"{texts[0][:100]} and then {texts[1][:100]}", first.seconds + second.seconds)
 
-# %% ../nbs/02_verifier.ipynb #10449ea7
+# %% ../nbs/02_verifier.ipynb #ce0c2e38
 class IsolationError(RuntimeError):
     "A layer that the caller insists on is not available."
 
@@ -321,7 +321,7 @@ def close_servers(owner: int, servers: list, folder: str, getpid=os.getpid, rmtr
     try: rmtree(folder, ignore_errors=True)
     except RecursionError: run(["rm", "-rf", folder], check=False)  # a program can nest folders deeper than Python can follow
 
-# %% ../nbs/02_verifier.ipynb #33cb4956
+# %% ../nbs/02_verifier.ipynb #9a6e2bdc
 def insist(required: Sequence[str], missing: dict[str, str]) -> None:
     "Raise `IsolationError` if a required layer is missing."
     lacking = [f"{layer} ({missing[layer]})" for layer in required if layer in missing]
@@ -363,7 +363,7 @@ class Pools:
         while self.running and time.monotonic() < deadline: time.sleep(0.005)  # also batches in the threads of callers
         self.stop()  # whatever still runs loses its server, and cannot start one
 
-# %% ../nbs/02_verifier.ipynb #58eb1976
+# %% ../nbs/02_verifier.ipynb #7235eee4
 def lost(results: list) -> bool:
     "Whether any call of a job failed for reasons of the machinery."
     return any(result[0] == "infrastructure" for result in results)
@@ -401,7 +401,7 @@ class Dispatcher(Pools):
             finally: self.idle[world].put(server)
         finally: self.running.discard(me)
 
-# %% ../nbs/02_verifier.ipynb #2ae311be
+# %% ../nbs/02_verifier.ipynb #66f988da
 class Workplace:
     "The options of a sandbox and its servers' life."
     def __init__(self,
@@ -433,7 +433,7 @@ class Workplace:
         "Which layers stand, for reports and run folders."
         return {layer: self.pools.missing.get(layer, "active") for layer in LAYERS}
 
-# %% ../nbs/02_verifier.ipynb #31493d28
+# %% ../nbs/02_verifier.ipynb #6a15c7c0
 class Runner(Workplace):
     "Runs untrusted programs in confined children; safe to call from several threads."
     def outcomes(self, jobs: list[dict], runs: int) -> list[list[Outcome]]: # for each job, one outcome a call
@@ -478,7 +478,7 @@ class Runner(Workplace):
         jobs = [make_job(source, None, timeout or self.timeout, memory_mb or self.memory_mb) for source in sources]
         return [outcomes[0] for outcomes in self.outcomes(jobs, 1)]
 
-# %% ../nbs/02_verifier.ipynb #91712099
+# %% ../nbs/02_verifier.ipynb #9334ba79
 def literal_arguments(source: str) -> str: # the list as one would write it, in the order in which it was written
     "Check that an argument list holds literals only, and normalise its spelling; raises `FormatError`."
     canonical_arguments(source)
@@ -501,12 +501,25 @@ def verdict(proposal: Proposal, outcomes: Sequence[Outcome]) -> Verdict:
     shown = len(outcomes) // 2 if proposal.kind == "code_f" else 0
     return Verdict(True, "ok", Problem(proposal.kind, proposal.program, proposal.inputs, tuple(o.value for o in outcomes), proposal.message, shown))
 
-# %% ../nbs/02_verifier.ipynb #a29b94c8
+# %% ../nbs/02_verifier.ipynb #c3cdaf93
 def read_answer(problem: Problem, answer: str | None) -> str | FormatError: # the answer in canonical form
     "Parse an answer without running anything."
     if answer is None or (problem.kind != "code_i" and not answer.strip()): return FormatError("empty")
     try: return {"code_o": canonical_literal, "code_i": literal_arguments, "code_f": rename_entry}[problem.kind](answer)
     except Exception as error: return error if isinstance(error, FormatError) else FormatError("syntax")  # one text never costs a batch
+
+@lru_cache(maxsize=4096)
+def unordered(source: str) -> bool:
+    "Whether a program could depend on the order of a set or on a hash."
+    nodes = list(ast.walk(syntax_tree(source) or ast.Module([], [])))
+    named = {n.id for n in nodes if isinstance(n, ast.Name)} | {n.attr for n in nodes if isinstance(n, ast.Attribute)}
+    views = "keys" in named or "items" in named
+    return any(isinstance(n, (ast.Set, ast.SetComp)) or views and isinstance(n, (ast.BitAnd, ast.BitOr, ast.BitXor, ast.Sub)) for n in nodes) \
+        or bool(named & {"set", "frozenset", "hash", "type"})
+
+def runs_needed(program: str, inputs: Iterable[str]) -> int: # 1 or 2
+    "In how many worlds an answer must be right: one where nothing could differ in the other."
+    return 2 if not is_plain(program) or unordered(program) or any(unordered(f"f({i}\n)") for i in inputs) else 1
 
 def to_run(problem: Problem, form: str | FormatError) -> list: # [((program, hidden inputs), argument lists)] or nothing
     "What must be executed to judge an answer; answers with the same key share a job."
@@ -536,7 +549,7 @@ def compare(problem: Problem, form: str | FormatError, known: dict, equality: st
     right = all(same_value(outcome.value, output, equality) for outcome, output in zip(outcomes, gold))
     return Check(right, True, "ok" if right else "wrong")
 
-# %% ../nbs/02_verifier.ipynb #fbbc7836
+# %% ../nbs/02_verifier.ipynb #e7dfd9b6
 class Sandbox(Runner):
     "A `Runner` that validates proposals and checks answers."
     def __init__(self,
@@ -573,17 +586,20 @@ class Sandbox(Runner):
         groups = {}
         for (problem, _), form in zip(pairs, forms):
             for key, inputs in to_run(problem, form): groups.setdefault(key, {}).update(dict.fromkeys(inputs))
-        jobs = [make_job(program, list(inputs), self.timeout, self.memory_mb, stop=bool(hidden)) for (program, hidden), inputs in groups.items()]
-        known = {key: dict(zip(inputs, outcomes)) for (key, inputs), outcomes in zip(groups.items(), self.outcomes(jobs, 1))}
+        known = {}
+        for runs in (1, 2):
+            some = {key: list(inputs) for key, inputs in groups.items() if runs_needed(key[0], inputs) == runs}
+            jobs = [make_job(program, inputs, self.timeout, self.memory_mb, stop=bool(hidden)) for (program, hidden), inputs in some.items()]
+            known |= {key: dict(zip(inputs, outcomes)) for (key, inputs), outcomes in zip(some.items(), self.outcomes(jobs, runs))}
         return [compare(problem, form, known, self.equality) for (problem, _), form in zip(pairs, forms)]
 
-# %% ../nbs/02_verifier.ipynb #25fdf765
+# %% ../nbs/02_verifier.ipynb #3f562a9b
 def break_forks(server: Server, count: int) -> None:
     "Let the next forks of a server fail (to test what happens then)."
     server.greet()
     send_message(server.process.stdin, {"batch": 0, "jobs": [], "break_forks": count}, time.monotonic() + 15)
 
-# %% ../nbs/02_verifier.ipynb #0a5a20fc
+# %% ../nbs/02_verifier.ipynb #55358414
 TRIVIAL = ("def f(x):\n    return x + 1", "1")
 POOL = """
 import json, sys, time
@@ -627,7 +643,7 @@ def bench_pool(cases: Sequence[tuple[str, str]], workers: int) -> tuple[str, flo
         run = subprocess.run([sys.executable, file.name], input=json.dumps([workers, list(cases)]), capture_output=True, text=True, check=True)
     return tuple(json.loads(run.stdout.splitlines()[-1]))
 
-# %% ../nbs/02_verifier.ipynb #61a133d9
+# %% ../nbs/02_verifier.ipynb #d9fe99ad
 def bench_level(cases: Sequence[tuple[str, str]], name: str, level: str, workers: int) -> list[tuple]: # (what, isolation, seconds, executions)
     "Executions at one isolation level: one run, two runs, and answers checked eight at a time."
     rows = []
@@ -665,7 +681,7 @@ def bench_verifier(
     return [{"what": what, "isolation": level, "per_second": n / seconds, "per_second_per_core": n / seconds / workers, "ms": 1000 * seconds / n}
             for what, level, seconds, n in rows]
 
-# %% ../nbs/02_verifier.ipynb #6a8f5d67
+# %% ../nbs/02_verifier.ipynb #ec29f7c4
 def bench_latency(box: Runner, count: int = 300) -> dict[str, float]: # milliseconds: "p50", "p99"
     "Time single trivial executions, one run each."
     times = []

@@ -4,18 +4,18 @@
 
 # %% auto #0
 __all__ = ['USER', 'ALLOWED', 'MACHINE', 'OTHER', 'COMMON', 'NUMBERS', 'LIBC', 'PR_SET_PDEATHSIG', 'PR_SET_CHILD_SUBREAPER',
-           'PR_SET_NO_NEW_PRIVS', 'LOAD', 'EQUAL', 'MASK', 'RETURN', 'ALLOW', 'KILL', 'DENY', 'ABSENT', 'NUMBER',
-           'ARCHITECTURE', 'FCNTL', 'IOCTL', 'STREAM', 'SOCKET_TYPE', 'CHILD_DENIED', 'PATHS_DENIED', 'READ', 'WRITE',
-           'CHANGE', 'ON_FILES', 'FILE_RIGHTS', 'NEW_MOUNT', 'NEW_UTS', 'NEW_IPC', 'NEW_USER', 'NEW_PID', 'NEW_NET',
-           'MS_READ_ONLY', 'MS_NOSUID', 'MS_NODEV', 'MS_REMOUNT', 'MS_BIND', 'MS_RECURSIVE', 'MS_PRIVATE', 'DEVICES',
-           'AUDIT_DENIED', 'AUDIT_HARMLESS', 'LAYERS', 'LEVELS', 'set_limit', 'address_space', 'limit_lasting',
-           'limit_run', 'allowed_calls', 'linux', 'call_kernel', 'checked', 'control_process', 'drop_privileges',
-           'low_word', 'on_number', 'one_of', 'start_of_filter', 'server_filter', 'child_filter', 'assemble',
-           'attach_filter', 'landlock_version', 'landlock_rules', 'mount', 'new_namespaces', 'bind_read_only',
-           'private_root', 'needed_paths', 'enter_namespaces', 'trial', 'audit_hook', 'Walls', 'isolate_server',
-           'close_server', 'close_child']
+           'PR_SET_NO_NEW_PRIVS', 'LOAD', 'EQUAL', 'MASK', 'RETURN', 'ALLOW', 'KILL', 'DENY', 'ABSENT', 'ZERO',
+           'NUMBER', 'ARCHITECTURE', 'FCNTL', 'IOCTL', 'STREAM', 'SOCKET_TYPE', 'CHILD_DENIED', 'CHILD_ZERO',
+           'PATHS_DENIED', 'READ', 'WRITE', 'CHANGE', 'ON_FILES', 'FILE_RIGHTS', 'NEW_MOUNT', 'NEW_UTS', 'NEW_IPC',
+           'NEW_USER', 'NEW_PID', 'NEW_NET', 'MS_READ_ONLY', 'MS_NOSUID', 'MS_NODEV', 'MS_REMOUNT', 'MS_BIND',
+           'MS_RECURSIVE', 'MS_PRIVATE', 'DEVICES', 'AUDIT_DENIED', 'AUDIT_HARMLESS', 'LAYERS', 'LEVELS', 'set_limit',
+           'address_space', 'limit_lasting', 'limit_run', 'allowed_calls', 'linux', 'call_kernel', 'checked',
+           'control_process', 'drop_privileges', 'low_word', 'on_number', 'one_of', 'start_of_filter', 'server_filter',
+           'child_filter', 'assemble', 'attach_filter', 'landlock_version', 'landlock_rules', 'mount', 'new_namespaces',
+           'bind_read_only', 'private_root', 'needed_paths', 'enter_namespaces', 'trial', 'audit_hook', 'Walls',
+           'isolate_server', 'close_server', 'close_child']
 
-# %% ../nbs/01a_walls.ipynb #57598938
+# %% ../nbs/01a_walls.ipynb #20713f23
 import ctypes
 import errno
 import os
@@ -24,7 +24,7 @@ import resource
 import struct
 import sys
 
-# %% ../nbs/01a_walls.ipynb #e49aa334
+# %% ../nbs/01a_walls.ipynb #ed2508e0
 def set_limit(kind: int, limit: int) -> None:
     "Lower one resource limit; where the hard limit is lower already, use that."
     try: resource.setrlimit(kind, (limit, limit))
@@ -55,7 +55,7 @@ def limit_run(
     set_limit(resource.RLIMIT_CPU, 2 * int(timeout) + 1)
     if USER: set_limit(resource.RLIMIT_NPROC, 0)  # the kernel does not enforce it for root
 
-# %% ../nbs/01a_walls.ipynb #c506f472
+# %% ../nbs/01a_walls.ipynb #6bb5e852
 ALLOWED = """
     read 0 63, write 1 64, close 3 57, fstat 5 80, lseek 8 62, mmap 9 222, mprotect 10 226, munmap 11 215, brk 12 214, rt_sigaction 13
     134, rt_sigprocmask 14 135, rt_sigreturn 15 139, pread64 17 67, pwrite64 18 68, readv 19 65, writev 20 66, access 21 -, pipe 22 -,
@@ -81,7 +81,7 @@ def allowed_calls(machine: str) -> dict[str, int]: # name -> number
     rows = [entry.split() for entry in ALLOWED.split(",")]
     return {row[0]: int(row[column]) for row in rows if row[column] != "-"}
 
-# %% ../nbs/01a_walls.ipynb #7548801a
+# %% ../nbs/01a_walls.ipynb #ff19efd5
 MACHINE = platform.machine()
 OTHER = {"x86_64": {"capset": 126, "pivot_root": 155}, "aarch64": {"capset": 91, "pivot_root": 41}}  # needed before the filter is up
 COMMON = {"landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446}
@@ -108,17 +108,18 @@ def control_process(option: int, value: int) -> None:
     "`prctl` with one argument."
     checked("prctl", LIBC.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)))
 
-# %% ../nbs/01a_walls.ipynb #836c8acf
+# %% ../nbs/01a_walls.ipynb #f7c5163c
 def drop_privileges() -> None:
     "Give up every capability, and the means to get one back."
     control_process(PR_SET_NO_NEW_PRIVS, 1)
     header = ctypes.create_string_buffer(struct.pack("<Ii", 0x20080522, 0))
     call_kernel("capset", header, ctypes.create_string_buffer(struct.pack("<6I", *[0] * 6)))
 
-# %% ../nbs/01a_walls.ipynb #247391c7
+# %% ../nbs/01a_walls.ipynb #4c705b8d
 LOAD, EQUAL, MASK, RETURN = 0x20, 0x15, 0x54, 0x06  # ld word, jeq, and, ret
 ALLOW, KILL = (RETURN, 0, 0, 0x7FFF0000), (RETURN, 0, 0, 0x80000000)
 DENY, ABSENT = (RETURN, 0, 0, 0x50000 | errno.EPERM), (RETURN, 0, 0, 0x50000 | errno.ENOSYS)
+ZERO = (RETURN, 0, 0, 0x50000)  # do nothing and say 0
 NUMBER, ARCHITECTURE = (LOAD, 0, 0, 0), (LOAD, 0, 0, 4)
 
 def low_word(argument: int): # the low half of an argument
@@ -134,7 +135,7 @@ def one_of(argument: int, values: tuple, mask: int = 0xFFFFFFFF) -> list:
     checks = [step for value in values for step in ((EQUAL, 0, 1, value), ALLOW)]
     return [low_word(argument), (MASK, 0, 0, mask), *checks, DENY]
 
-# %% ../nbs/01a_walls.ipynb #a72f21c3
+# %% ../nbs/01a_walls.ipynb #ff083ddc
 FCNTL = (0, 1, 2, 3, 1030, 1032)  # duplicate, read flags, close on exec, pipe size
 IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # terminal size and mode, bytes ready, non-blocking, close on exec
 STREAM, SOCKET_TYPE = 1, 0xF
@@ -153,9 +154,10 @@ def server_filter(machine: str) -> list:
     for number in sorted(calls.values()): steps += on_number(number, [ALLOW])
     return [*steps, DENY]
 
-# %% ../nbs/01a_walls.ipynb #62292e64
+# %% ../nbs/01a_walls.ipynb #866ad95b
 CHILD_DENIED = ("clone", "fork", "vfork", "kill", "tkill", "tgkill", "prctl", "seccomp", "landlock_restrict_self", "setrlimit", "setsid",
-                "chmod", "fchmod", "fchmodat")
+                "chmod", "fchmod", "fchmodat", "getrandom")
+CHILD_ZERO = ("getpid", "getppid", "gettid", "getpgid", "getpgrp", "getsid")
 PATHS_DENIED = ("open", "openat", "creat", "mkdir", "mkdirat", "rmdir", "unlink", "unlinkat", "rename", "renameat", "renameat2",
                 "link", "linkat", "symlink", "symlinkat", "truncate")
 
@@ -167,10 +169,12 @@ def child_filter(
     calls, steps = allowed_calls(machine), start_of_filter(machine)
     for name in CHILD_DENIED + (() if files else PATHS_DENIED):
         if name in calls: steps += on_number(calls[name], [DENY])
+    for name in CHILD_ZERO:
+        if name in calls: steps += on_number(calls[name], [ZERO])
     reading_own = [low_word(0), (EQUAL, 1, 0, 0), DENY, low_word(2), (EQUAL, 1, 0, 0), DENY, (LOAD, 0, 0, 36), (EQUAL, 1, 0, 0), DENY, ALLOW]
     return [*steps, *on_number(calls["prlimit64"], reading_own), ALLOW]
 
-# %% ../nbs/01a_walls.ipynb #6246696f
+# %% ../nbs/01a_walls.ipynb #f34cb617
 def assemble(steps: list) -> tuple: # (instructions, header that points to them)
     "Lay a filter out in memory."
     if len(steps) > 4096: raise ValueError(f"{len(steps)} instructions: the kernel takes 4096")
@@ -181,7 +185,7 @@ def attach_filter(filter: tuple) -> None:
     "Put the calling process behind a filter, for ever."
     checked("seccomp", LIBC.syscall(NUMBERS["seccomp"], 1, 0, filter[1]))  # small numbers need no ctypes type; this runs in each child
 
-# %% ../nbs/01a_walls.ipynb #6fb7f705
+# %% ../nbs/01a_walls.ipynb #fb2f3e58
 READ, WRITE = 1 << 2 | 1 << 3, 1 << 1 | 1 << 14  # read files and folders; write and truncate files
 CHANGE = 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8  # remove a folder or file, make a folder or file
 ON_FILES = 1 << 2 | WRITE  # the rights that make sense for a single file
@@ -211,7 +215,7 @@ def landlock_rules(
         finally: os.close(place)
     return rules
 
-# %% ../nbs/01a_walls.ipynb #bf05856d
+# %% ../nbs/01a_walls.ipynb #fb98ebb7
 NEW_MOUNT, NEW_UTS, NEW_IPC, NEW_USER, NEW_PID, NEW_NET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 MS_READ_ONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_RECURSIVE, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 
@@ -227,7 +231,7 @@ def new_namespaces() -> None:
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with open(f"/proc/self/{name}", "w") as file: file.write(text)
 
-# %% ../nbs/01a_walls.ipynb #4f1995ef
+# %% ../nbs/01a_walls.ipynb #a496cb8b
 def bind_read_only(path: str, root: str) -> None:
     "Show one folder or file, read-only, at the same place under a new root."
     target = root + path
@@ -258,7 +262,7 @@ def private_root(
     os.rmdir("/old")
     mount("tmpfs", "/", None, MS_REMOUNT | MS_BIND | MS_READ_ONLY | MS_NOSUID | MS_NODEV)
 
-# %% ../nbs/01a_walls.ipynb #6e090fe9
+# %% ../nbs/01a_walls.ipynb #211f0071
 def needed_paths(extra: list[str] = ()) -> list[str]: # absolute paths that exist
     "The files that the running interpreter may still have to open."
     paths = {os.path.dirname(os.__file__), "/etc/ld.so.cache", *extra}
@@ -268,9 +272,9 @@ def needed_paths(extra: list[str] = ()) -> list[str]: # absolute paths that exis
     found = sorted(p for p in {os.path.abspath(p) for p in paths} if os.path.exists(p))
     return [p for p in found if not any(p.startswith(other + "/") for other in found)]
 
-DEVICES = ["/dev/null", "/dev/urandom"]
+DEVICES = ["/dev/null"]
 
-# %% ../nbs/01a_walls.ipynb #25f3da25
+# %% ../nbs/01a_walls.ipynb #da14f994
 def enter_namespaces(readable: list[str], folder: str, work: str) -> None:
     "Continue in a child that is alone in new namespaces; the caller only waits for it and never returns."
     new_namespaces()
@@ -296,7 +300,7 @@ def trial(action) -> str: # "" when it works, else what went wrong
     os.waitpid(child, 0)
     return said.decode()
 
-# %% ../nbs/01a_walls.ipynb #328c2e49
+# %% ../nbs/01a_walls.ipynb #f62d4b70
 AUDIT_DENIED = ("socket", "subprocess", "ctypes", "shutil", "pty", "mmap", "fcntl", "resource", "signal",
                 "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.kill", "os.killpg", "os.chmod", "os.chown")
 AUDIT_HARMLESS = ("os.listdir", "os.scandir", "os.putenv", "os.unsetenv", "os.walk", "os.fwalk")
@@ -319,7 +323,7 @@ def audit_hook(readable: tuple[str, ...], writable: str):
         if not allowed(event, arguments): raise PermissionError(f"{event} is not allowed here")
     return hook
 
-# %% ../nbs/01a_walls.ipynb #f23de558
+# %% ../nbs/01a_walls.ipynb #946f1713
 LAYERS = ("limits", "privileges", "seccomp", "landlock", "namespaces")
 LEVELS = {"limits": LAYERS[:1], "syscalls": LAYERS[:3], "files": LAYERS[:4], "full": LAYERS}
 
@@ -347,7 +351,7 @@ class Walls:
         if why: self.missing[layer] = why
         else: action()
 
-# %% ../nbs/01a_walls.ipynb #f2465279
+# %% ../nbs/01a_walls.ipynb #9944b6f3
 def isolate_server(walls: Walls, base: str, work: str) -> None:
     "First half: namespaces. `base` is an empty folder to build a root on, `work` the working folder's path inside."
     walls.put_up("namespaces", lambda: enter_namespaces(walls.readable, base, work))
