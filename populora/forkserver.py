@@ -11,7 +11,7 @@ __all__ = ['CHILD_STATUSES', 'SERVER_STATUSES', 'MAX_REPORT', 'MAX_DETAIL', 'REP
            'keep_to_folder', 'load_module', 'preload', 'prepare', 'settle', 'burn_number', 'serve', 'failing_fork',
            'lay_out']
 
-# %% ../nbs/01b_forkserver.ipynb #e6da8d4a
+# %% ../nbs/01b_forkserver.ipynb #024c616d
 import ast
 import builtins
 import collections
@@ -30,7 +30,7 @@ import time
 import types
 import warnings
 
-# %% ../nbs/01b_forkserver.ipynb #11d489f1
+# %% ../nbs/01b_forkserver.ipynb #928ab438
 def read_exactly(descriptor: int, count: int) -> bytes: # fewer bytes than asked for only at the end of the stream
     "Read `count` bytes from a blocking descriptor."
     parts = []
@@ -58,7 +58,7 @@ def read_frame(descriptor: int) -> bytes | None: # None at the end of the stream
     body = read_exactly(descriptor, size)
     return body if len(body) == size else None
 
-# %% ../nbs/01b_forkserver.ipynb #ce7c46ef
+# %% ../nbs/01b_forkserver.ipynb #269b3e0d
 CHILD_STATUSES = ("ok", "error", "syntax", "memory", "output_too_large", "unsupported_type")
 SERVER_STATUSES = ("error", "timeout", "crashed", "output_too_large", "infrastructure")
 MAX_REPORT = 1 << 18  # bytes a child may write
@@ -75,7 +75,7 @@ def unpack_report(body: bytes, statuses: tuple = CHILD_STATUSES) -> tuple[str, s
     status, value, detail = parts
     return status, value if status == "ok" else None, detail[:MAX_DETAIL]
 
-# %% ../nbs/01b_forkserver.ipynb #02220868
+# %% ../nbs/01b_forkserver.ipynb #25f3d44e
 REPLY = struct.Struct("<Qd?")  # batch, CPU seconds, whether a child wrote the report
 
 def unpack_reply(body: bytes, batch: int) -> list: # [status, value, detail, CPU seconds]
@@ -85,7 +85,7 @@ def unpack_reply(body: bytes, batch: int) -> list: # [status, value, detail, CPU
     if number != batch: raise ValueError(f"a reply to batch {number}: expected {batch}")
     return [*unpack_report(body[REPLY.size:], CHILD_STATUSES if by_child else SERVER_STATUSES), seconds]
 
-# %% ../nbs/01b_forkserver.ipynb #b93bd2a4
+# %% ../nbs/01b_forkserver.ipynb #5c18de75
 class Mailbox:
     "One buffer between the children's pipes and the parent's."
     def __init__(self, results: int): # descriptor to pass reports on to
@@ -131,7 +131,7 @@ class Mailbox:
         "Reply with a finding of the server's own."
         write_frame(self.results, REPLY.pack(self.batch, seconds, False) + pack_report(status, "", detail))
 
-# %% ../nbs/01b_forkserver.ipynb #27123c89
+# %% ../nbs/01b_forkserver.ipynb #7e446277
 def load_program(code: types.CodeType) -> dict: # the program's namespace
     "Run the top level of a program as the module `__main__`."
     module = types.ModuleType("__main__")
@@ -153,7 +153,7 @@ def call_expression(source: str) -> types.CodeType:
         raise SyntaxError("the arguments are not one argument list")
     return compile(tree, "<arguments>", "eval")
 
-# %% ../nbs/01b_forkserver.ipynb #3a4669b9
+# %% ../nbs/01b_forkserver.ipynb #a4b6745e
 VALUE_STATUS = {"unsupported_type": "unsupported_type", "cyclic": "unsupported_type",
                 "too_deep": "output_too_large", "huge_int": "output_too_large", "too_long": "output_too_large"}
 
@@ -172,7 +172,7 @@ def answer_call(code, arguments, literal, problems): # a packed report
         if arguments is None: return pack_report("ok")
         result = space["f"](*call[0], **call[1]) if literal else eval(call, space)
         return pack_report("ok", problems.canonical(result))
-    except problems.UnsupportedValue as error: return pack_report(VALUE_STATUS[error.reason], "", str(error))
+    except problems.UnsupportedValue as error: return pack_report(VALUE_STATUS.get(error.reason, "error"), "", str(error))
     except MemoryError: return pack_report("memory", "", "MemoryError")
     except BaseException as error:
         sys.settrace(None)  # the program's own tracing must not disturb what follows
@@ -186,7 +186,7 @@ def answer_calls(source, calls, problems, send) -> None:
         return
     for arguments, literal in calls: send(answer_call(code, arguments, literal, problems))
 
-# %% ../nbs/01b_forkserver.ipynb #9349eea3
+# %% ../nbs/01b_forkserver.ipynb #46f2bf55
 def enclose_child(job, count, world, writer) -> None:
     "Leave the server's session and descriptors, and go behind the walls."
     try:
@@ -208,7 +208,7 @@ def run_child(job, calls, world, writer): # never returns
         answer_calls(source, calls, world.problems, lambda report: write_frame(3, report))
     finally: os._exit(0)
 
-# %% ../nbs/01b_forkserver.ipynb #d4316a39
+# %% ../nbs/01b_forkserver.ipynb #ffd733b0
 CLOCK = getattr(time, "clock_gettime", lambda clock: 0.0)  # the true one: programs see it shifted
 
 def cpu_seconds(pid: int) -> float: # CPU time a running child has used
@@ -245,7 +245,7 @@ def watch(
             base, wall, idle = now, 0.0, 0.0  # the next call's time begins
         if mail.full(): return "output_too_large"
 
-# %% ../nbs/01b_forkserver.ipynb #4cf040ca
+# %% ../nbs/01b_forkserver.ipynb #e01bbc73
 def end_child(pid: int, patience: float): # (exit status, resource usage, whether it had to be killed)
     "Reap a child, killing it unless it ends within `patience` seconds."
     deadline, ended = time.monotonic() + patience, 0
@@ -289,7 +289,7 @@ def judge(why, status, usage, killed, timeout, calls=1): # (status, detail)
     if os.WTERMSIG(status) == signal.SIGKILL: return "infrastructure", "killed from outside"
     return "crashed", f"ended by signal {os.WTERMSIG(status)}"
 
-# %% ../nbs/01b_forkserver.ipynb #7cd14a54
+# %% ../nbs/01b_forkserver.ipynb #3ea034e4
 def run_calls(job, calls, together, world): # (statuses of the calls that were answered, fate of the next one as (status, detail, CPU seconds))
     "Fork a child for some calls, watch it, end it."
     said, spent, mail = [], [], world.mail
@@ -331,7 +331,7 @@ def run_job(job, world):
         if job["stop"] and any(status != "ok" for status in said): break
     for _ in todo: world.mail.say("error", "not run: an earlier call failed")
 
-# %% ../nbs/01b_forkserver.ipynb #9d35f695
+# %% ../nbs/01b_forkserver.ipynb #1bb9b5f8
 def remove_tree(path: str) -> None:
     "Delete a folder's contents without following links."
     for entry in os.scandir(path):
@@ -350,7 +350,7 @@ def clean_folder(world) -> None:
     os.chdir(world.folder)
     world.cleaned = os.stat(world.folder).st_mtime_ns
 
-# %% ../nbs/01b_forkserver.ipynb #1a5306c8
+# %% ../nbs/01b_forkserver.ipynb #cd5f0fab
 def shift_clocks(offset: float) -> None:
     "Let the `time` module run `offset` seconds ahead of the real time."
     for name in ("time", "monotonic", "perf_counter"):
@@ -378,7 +378,7 @@ def scatter_heap(generator) -> list: # keep it, or the holes close
     del kept[::2]  # the interpreter keeps these for reuse, in this order
     return blocks[::2] + kept
 
-# %% ../nbs/01b_forkserver.ipynb #8a30249e
+# %% ../nbs/01b_forkserver.ipynb #a23be9cb
 def keep_to_folder(folder: str) -> None:
     "Let Python's file functions reach only the working folder."
     def guard(function, name):
@@ -390,7 +390,7 @@ def keep_to_folder(folder: str) -> None:
     builtins.open = io.open = guard(io.open, "open")
     os.listdir, os.scandir = guard(os.listdir, "listdir"), guard(os.scandir, "scandir")
 
-# %% ../nbs/01b_forkserver.ipynb #bdb6c56f
+# %% ../nbs/01b_forkserver.ipynb #4343a65d
 PRELOAD = ("collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "heapq", "itertools",
            "json", "math", "operator", "re", "statistics", "string", "typing")
 MORE = ("abc", "array", "asyncio", "base64", "bisect", "calendar", "cmath", "contextlib", "difflib", "graphlib", "hashlib", "html", "inspect",
@@ -403,7 +403,7 @@ def load_module(name: str, path: str) -> types.ModuleType:
     spec.loader.exec_module(module)
     return module
 
-# %% ../nbs/01b_forkserver.ipynb #7bb1d2da
+# %% ../nbs/01b_forkserver.ipynb #1aaaa7df
 def preload(names: list[str]) -> None:
     "Import modules, but not what they want done after each fork: it costs time, and the random state is set anyway."
     os.register_at_fork, keep = lambda **hooks: None, os.register_at_fork
@@ -449,7 +449,7 @@ def burn_number() -> None:
     if pid == 0: os._exit(0)
     os.waitpid(pid, 0)
 
-# %% ../nbs/01b_forkserver.ipynb #93e96201
+# %% ../nbs/01b_forkserver.ipynb #905b9ecb
 def serve(settings: dict) -> None:
     "Answer batches of jobs from standard input until it ends."
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever ignores it hands that down, and then no child can be waited for
@@ -479,10 +479,10 @@ def failing_fork(count: int):
         return os.fork()
     return fork
 
-# %% ../nbs/01b_forkserver.ipynb #0c427769
+# %% ../nbs/01b_forkserver.ipynb #1d5c27bf
 if __name__ == "__main__" and len(sys.argv) == 2 and sys.argv[1].startswith("{"): serve(json.loads(sys.argv[1]))
 
-# %% ../nbs/01b_forkserver.ipynb #c28c7e87
+# %% ../nbs/01b_forkserver.ipynb #430a03f5
 def lay_out(batch: int, jobs: list[dict]) -> tuple[dict, bytes]: # (what the server gets, what its children read)
     "Split jobs into numbers and texts."
     numbers, texts = [], bytearray()

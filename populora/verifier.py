@@ -12,7 +12,7 @@ __all__ = ['STATUSES', 'PLAIN_MODULES', 'NOT_PLAIN', 'AZR_BANNED', 'TRIVIAL', 'P
            'to_run', 'same_value', 'compare', 'Sandbox', 'break_forks', 'bench_new_process', 'bench_pool',
            'bench_level', 'bench_verifier', 'bench_latency']
 
-# %% ../nbs/02_verifier.ipynb #b46cb3cb
+# %% ../nbs/02_verifier.ipynb #f00abc0a
 import ast
 import json
 import os
@@ -37,7 +37,7 @@ from .forkserver import lay_out, unpack_reply
 from .problems import FormatError, Problem, Proposal, canonical_arguments, canonical_literal, parse_literal, rename_entry
 from .walls import LAYERS, LEVELS
 
-# %% ../nbs/02_verifier.ipynb #3b5a7333
+# %% ../nbs/02_verifier.ipynb #bf58e964
 STATUSES = ("ok", "error", "syntax", "banned", "timeout", "memory", "output_too_large", "unsupported_type",
             "nondeterministic", "crashed", "infrastructure")
 
@@ -63,7 +63,7 @@ class Check:
     well_formed: bool  # the answer has the form that was asked for
     reason: str  # "ok", "wrong", a status, or a format reason
 
-# %% ../nbs/02_verifier.ipynb #dc84b012
+# %% ../nbs/02_verifier.ipynb #70db77d7
 def server_settings(seed: int, folder: str, layers: Sequence[str], preload: Sequence[str]) -> dict:
     "What a server program is told at its start."
     paths = [os.path.realpath(p) for p in sys.path if p.endswith(("site-packages", "dist-packages"))] if preload else []
@@ -78,7 +78,7 @@ def server_environment(seed: int) -> dict[str, str]:
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return {**own, **dict.fromkeys(threads, "1"), **({"SECOND": "1"} if seed else {})}
 
-# %% ../nbs/02_verifier.ipynb #a54c679e
+# %% ../nbs/02_verifier.ipynb #e55cd59e
 class ServerDied(RuntimeError):
     "A fork server ended or stopped answering."
 
@@ -105,7 +105,7 @@ def read_reply(stream, deadline: float) -> bytes:
         if size is None and len(body) == 4: size, body = int.from_bytes(body, "little"), b""
     return body
 
-# %% ../nbs/02_verifier.ipynb #a837d12a
+# %% ../nbs/02_verifier.ipynb #41e0cc4c
 class Server:
     "One fork server: a child process that runs jobs one after the other."
     def __init__(self, settings: dict):
@@ -122,7 +122,8 @@ class Server:
             self.texts = tempfile.TemporaryFile(buffering=0)  # it has no name: who has no descriptor cannot open it
             settings = json.dumps({**self.settings, "texts": self.texts.fileno()})
             command = [sys.executable, "-P", "-s", "-S", find_spec("populora.forkserver").origin, settings]
-            self.process = subprocess.Popen(command, bufsize=0, env=server_environment(self.settings["seed"]), cwd="/", pass_fds=[self.texts.fileno()],
+            self.process = subprocess.Popen(command, bufsize=0, env=server_environment(self.settings["seed"]), cwd="/",
+                                            pass_fds=[self.texts.fileno()],
                                             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                             start_new_session=True)  # Ctrl-C in a terminal is for this process alone
             os.set_blocking(self.process.stdin.fileno(), False)
@@ -173,9 +174,10 @@ class Server:
             self.retired = True
             self.stop()
 
-# %% ../nbs/02_verifier.ipynb #a984c101
+# %% ../nbs/02_verifier.ipynb #7eff8134
 PLAIN_MODULES = {  # module -> names that keep nothing and lead nowhere ("": all of them)
-    **dict.fromkeys(("bisect", "cmath", "heapq", "itertools", "math"), ""), "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
+    **dict.fromkeys(("bisect", "cmath", "heapq", "itertools", "math"), ""),
+    "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
     "decimal": "Decimal", "fractions": "Fraction", "functools": "cache cmp_to_key lru_cache partial reduce",
     "re": "I IGNORECASE M MULTILINE S DOTALL X VERBOSE compile escape findall finditer fullmatch match search split sub subn",
     "typing": "Any Callable Dict Generator Iterable Iterator List Mapping Optional Sequence Set Tuple Union"}
@@ -200,14 +202,16 @@ def plain_tree(tree: ast.AST) -> bool:
     "Whether no node of a program can reach or keep state; a module may be used only as in `math.pi`, never as a value."
     nodes = list(ast.walk(tree))
     modules = {}  # local name -> every module it may stand for
-    for alias in (a for node in nodes if isinstance(node, ast.Import) for a in node.names): modules.setdefault(alias.asname or alias.name, []).append(alias.name)
+    for alias in (a for node in nodes if isinstance(node, ast.Import) for a in node.names):
+        modules.setdefault(alias.asname or alias.name, []).append(alias.name)
     imports = any(isinstance(node, (ast.Import, ast.ImportFrom)) for node in nodes)
     owners = {id(n.value): n.attr for n in nodes if isinstance(n, ast.Attribute)}
     for node in nodes:
         if not plain_node(node): return False
         if imports and (isinstance(node, ast.ClassDef) or isinstance(node, ast.Name) and node.id == "type"
                         or isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)): return False  # `self` may be a library's class
-        if isinstance(node, ast.Name) and not all(plain_import(module, owners.get(id(node), "?")) for module in modules.get(node.id, ())): return False
+        named = modules.get(node.id, ()) if isinstance(node, ast.Name) else ()
+        if not all(plain_import(module, owners.get(id(node), "?")) for module in named): return False
         if any(name in modules for name in getattr(node, "kwd_attrs", [getattr(node, "attr", "")])): return False  # a class may hold a module
     return True
 
@@ -232,7 +236,7 @@ def plain_name(name: str) -> bool: # `_` alone is a common loop variable
     "Whether a name gives no way to reach the interpreter."
     return name not in NOT_PLAIN and not (name.startswith("_") and name != "_")
 
-# %% ../nbs/02_verifier.ipynb #687c4501
+# %% ../nbs/02_verifier.ipynb #9f7a0fc4
 AZR_BANNED = ("logging", "random", "multiprocessing", "pebble", "subprocess", "threading", "datetime", "time", "hashlib", "hmac", "bcrypt",
               "os.sys", "os.path", "sys.exit", "os.environ", "calendar")
 
@@ -263,7 +267,7 @@ def banned_use(program: str, banned: Iterable[str]) -> str | None: # the banned 
     used |= {dotted(node, aliases) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     return next((name for name in banned for use in sorted(used) if use == name or use.startswith(name + ".")), None)
 
-# %% ../nbs/02_verifier.ipynb #78c1280a
+# %% ../nbs/02_verifier.ipynb #16dace13
 def is_literal(arguments: str) -> bool:
     "Whether an argument list holds literals only."
     try: canonical_arguments(arguments)
@@ -298,7 +302,7 @@ def agree(first: Outcome, second: Outcome) -> Outcome:
     texts = [o.value if o.status == "ok" else f"{o.status}: {o.detail}" for o in (first, second)]
     return Outcome("nondeterministic", None, f"{texts[0][:100]} and then {texts[1][:100]}", first.seconds + second.seconds)
 
-# %% ../nbs/02_verifier.ipynb #ce0c2e38
+# %% ../nbs/02_verifier.ipynb #b0bb26fe
 class IsolationError(RuntimeError):
     "A layer that the caller insists on is not available."
 
@@ -314,14 +318,15 @@ def default_workers() -> int: # 1 to 8
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return min(cores, 8)
 
-def close_servers(owner: int, servers: list, folder: str, getpid=os.getpid, rmtree=shutil.rmtree, run=subprocess.run) -> None: # names may be gone at exit
+def close_servers(owner: int, servers: list, folder: str,
+                  getpid=os.getpid, rmtree=shutil.rmtree, run=subprocess.run) -> None: # names may be gone at exit
     "Stop all servers and remove their folders, but only in the process that started them."
     if getpid() != owner: return
     for server in servers: server.retire()
     try: rmtree(folder, ignore_errors=True)
     except RecursionError: run(["rm", "-rf", folder], check=False)  # a program can nest folders deeper than Python can follow
 
-# %% ../nbs/02_verifier.ipynb #9a6e2bdc
+# %% ../nbs/02_verifier.ipynb #cca2b728
 def insist(required: Sequence[str], missing: dict[str, str]) -> None:
     "Raise `IsolationError` if a required layer is missing."
     lacking = [f"{layer} ({missing[layer]})" for layer in required if layer in missing]
@@ -354,7 +359,7 @@ class Pools:
         try: return self.servers[0][0].greet()
         except (ServerDied, OSError) as error: raise RuntimeError(f"the fork server did not start: {error}") from None
 
-    def close(self, patience: float = 10.0) -> None:
+    def close(self, patience: float = 5.0) -> None:
         "Give running batches `patience` to end, then stop the servers and remove their folders."
         self.closed = True
         if os.getpid() != self.owner: return  # a fork has the parent's servers and none of its threads
@@ -363,7 +368,7 @@ class Pools:
         while self.running and time.monotonic() < deadline: time.sleep(0.005)  # also batches in the threads of callers
         self.stop()  # whatever still runs loses its server, and cannot start one
 
-# %% ../nbs/02_verifier.ipynb #7235eee4
+# %% ../nbs/02_verifier.ipynb #6c1383c6
 def lost(results: list) -> bool:
     "Whether any call of a job failed for reasons of the machinery."
     return any(result[0] == "infrastructure" for result in results)
@@ -401,7 +406,7 @@ class Dispatcher(Pools):
             finally: self.idle[world].put(server)
         finally: self.running.discard(me)
 
-# %% ../nbs/02_verifier.ipynb #66f988da
+# %% ../nbs/02_verifier.ipynb #3c83ea0e
 class Workplace:
     "The options of a sandbox and its servers' life."
     def __init__(self,
@@ -433,7 +438,7 @@ class Workplace:
         "Which layers stand, for reports and run folders."
         return {layer: self.pools.missing.get(layer, "active") for layer in LAYERS}
 
-# %% ../nbs/02_verifier.ipynb #6a15c7c0
+# %% ../nbs/02_verifier.ipynb #caeb203e
 class Runner(Workplace):
     "Runs untrusted programs in confined children; safe to call from several threads."
     def outcomes(self, jobs: list[dict], runs: int) -> list[list[Outcome]]: # for each job, one outcome a call
@@ -478,7 +483,7 @@ class Runner(Workplace):
         jobs = [make_job(source, None, timeout or self.timeout, memory_mb or self.memory_mb) for source in sources]
         return [outcomes[0] for outcomes in self.outcomes(jobs, 1)]
 
-# %% ../nbs/02_verifier.ipynb #9334ba79
+# %% ../nbs/02_verifier.ipynb #f6d4228c
 def literal_arguments(source: str) -> str: # the list as one would write it, in the order in which it was written
     "Check that an argument list holds literals only, and normalise its spelling; raises `FormatError`."
     canonical_arguments(source)
@@ -488,7 +493,7 @@ def read_proposal(proposal: Proposal, literal_inputs: bool) -> Proposal | str: #
     "Parse a proposal's parts without running anything."
     try:
         inputs = [literal_arguments(i) if literal_inputs else i for i in proposal.inputs]
-        if proposal.kind == "code_f": inputs = list(dict.fromkeys(inputs))
+        if proposal.kind == "code_f": inputs = list({canonical_arguments(i) if literal_inputs else i: i for i in reversed(inputs)}.values())[::-1]
         if len(inputs) < (2 if proposal.kind == "code_f" else 1): return "too_few_inputs"
         return Proposal(proposal.kind, rename_entry(proposal.program), inputs, proposal.message)
     except Exception as error: return error.reason if isinstance(error, FormatError) else "syntax"
@@ -501,7 +506,7 @@ def verdict(proposal: Proposal, outcomes: Sequence[Outcome]) -> Verdict:
     shown = len(outcomes) // 2 if proposal.kind == "code_f" else 0
     return Verdict(True, "ok", Problem(proposal.kind, proposal.program, proposal.inputs, tuple(o.value for o in outcomes), proposal.message, shown))
 
-# %% ../nbs/02_verifier.ipynb #c3cdaf93
+# %% ../nbs/02_verifier.ipynb #c6fcf309
 def read_answer(problem: Problem, answer: str | None) -> str | FormatError: # the answer in canonical form
     "Parse an answer without running anything."
     if answer is None or (problem.kind != "code_i" and not answer.strip()): return FormatError("empty")
@@ -549,7 +554,7 @@ def compare(problem: Problem, form: str | FormatError, known: dict, equality: st
     right = all(same_value(outcome.value, output, equality) for outcome, output in zip(outcomes, gold))
     return Check(right, True, "ok" if right else "wrong")
 
-# %% ../nbs/02_verifier.ipynb #e7dfd9b6
+# %% ../nbs/02_verifier.ipynb #6e90c51a
 class Sandbox(Runner):
     "A `Runner` that validates proposals and checks answers."
     def __init__(self,
@@ -593,13 +598,13 @@ class Sandbox(Runner):
             known |= {key: dict(zip(inputs, outcomes)) for (key, inputs), outcomes in zip(some.items(), self.outcomes(jobs, runs))}
         return [compare(problem, form, known, self.equality) for (problem, _), form in zip(pairs, forms)]
 
-# %% ../nbs/02_verifier.ipynb #3f562a9b
+# %% ../nbs/02_verifier.ipynb #cfbb8e0a
 def break_forks(server: Server, count: int) -> None:
     "Let the next forks of a server fail (to test what happens then)."
     server.greet()
     send_message(server.process.stdin, {"batch": 0, "jobs": [], "break_forks": count}, time.monotonic() + 15)
 
-# %% ../nbs/02_verifier.ipynb #55358414
+# %% ../nbs/02_verifier.ipynb #b9683797
 TRIVIAL = ("def f(x):\n    return x + 1", "1")
 POOL = """
 import json, sys, time
@@ -643,7 +648,7 @@ def bench_pool(cases: Sequence[tuple[str, str]], workers: int) -> tuple[str, flo
         run = subprocess.run([sys.executable, file.name], input=json.dumps([workers, list(cases)]), capture_output=True, text=True, check=True)
     return tuple(json.loads(run.stdout.splitlines()[-1]))
 
-# %% ../nbs/02_verifier.ipynb #d9fe99ad
+# %% ../nbs/02_verifier.ipynb #0914b570
 def bench_level(cases: Sequence[tuple[str, str]], name: str, level: str, workers: int) -> list[tuple]: # (what, isolation, seconds, executions)
     "Executions at one isolation level: one run, two runs, and answers checked eight at a time."
     rows = []
@@ -681,7 +686,7 @@ def bench_verifier(
     return [{"what": what, "isolation": level, "per_second": n / seconds, "per_second_per_core": n / seconds / workers, "ms": 1000 * seconds / n}
             for what, level, seconds, n in rows]
 
-# %% ../nbs/02_verifier.ipynb #ec29f7c4
+# %% ../nbs/02_verifier.ipynb #c3ea8db5
 def bench_latency(box: Runner, count: int = 300) -> dict[str, float]: # milliseconds: "p50", "p99"
     "Time single trivial executions, one run each."
     times = []
