@@ -497,6 +497,7 @@ def measure_solving(
         table[f"anchor {decoding} word"] = {level: _counts(right[levels == level]) for level in LEVELS}
     return table
 
+# %% ../nbs/09_bases.ipynb #0cf6ae32
 def measure_proposing(
     base: Base,
     box, # a `Sandbox`

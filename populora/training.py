@@ -691,6 +691,7 @@ def headline(
     return {"solve": metrics["roles"]["solver"]["solve_rate"], "valid": metrics["roles"]["proposer"]["valid_rate"],
             "lines": (metrics["complexity"] or {}).get("lines"), "cells": metrics["coverage"]["cells"], "anchor": mean(scores), "s/step": seconds}
 
+# %% ../nbs/13_training.ipynb #59c4e5c4
 def run_loop(
     config, # PopuloraConfig or AzrConfig
     run_dir, # folder of the run

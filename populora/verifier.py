@@ -192,6 +192,7 @@ def syntax_tree(source: str, mode: str = "exec") -> ast.AST | None: # None when 
         try: return ast.parse(source, mode=mode)
         except (SyntaxError, ValueError, RecursionError, MemoryError): return None
 
+# %% ../nbs/02_verifier.ipynb #69e31559
 @lru_cache(maxsize=4096)
 def is_plain(program: str) -> bool:
     "Whether the calls of a program may share one process."
@@ -215,6 +216,7 @@ def plain_tree(tree: ast.AST) -> bool:
         if any(name in modules for name in getattr(node, "kwd_attrs", [getattr(node, "attr", "")])): return False  # a class may hold a module
     return True
 
+# %% ../nbs/02_verifier.ipynb #d6ef5f38
 def plain_import(module: str | None, name: str) -> bool:
     "Whether a name of a module keeps no state."
     names = PLAIN_MODULES.get(module)
@@ -532,6 +534,7 @@ def to_run(problem: Problem, form: str | FormatError) -> list: # [((program, hid
     hidden = tuple(i for i, _ in problem.hidden) if problem.kind == "code_f" else ()
     return [((form, hidden), list(dict.fromkeys(hidden)))] if hidden else [((problem.program, ()), [form])]
 
+# %% ../nbs/02_verifier.ipynb #08c71e62
 def same_value(
     first: str, # canonical literal
     second: str, # canonical literal
