@@ -13,7 +13,7 @@ __all__ = ['CONFIGS', 'PAPER_UNKNOWN', 'PRESETS', 'LOGS', 'FREE_OPTIONS', 'logge
            'sync_folder', 'sync_folder_entry', 'write_aside', 'environment', 'first_difference', 'begun', 'RunFolder',
            'StopFlag', 'Progress']
 
-# %% ../nbs/12_runs.ipynb #b15a2415
+# %% ../nbs/12_runs.ipynb #0b9604c0
 import dataclasses
 import difflib
 import hashlib
@@ -38,7 +38,7 @@ from fastcore.basics import patch
 
 from .problems import KINDS
 
-# %% ../nbs/12_runs.ipynb #1b461862
+# %% ../nbs/12_runs.ipynb #e6153b83
 def option(
     default, # default value (immutable: a number, a string, a bool or a tuple)
     meaning: str, # what the field does, one sentence
@@ -50,7 +50,7 @@ def option(
     "A dataclass field that documents itself and knows its limits."
     return field(default=default, metadata={"meaning": meaning, "origin": origin, "low": low, "high": high, "choices": choices})
 
-# %% ../nbs/12_runs.ipynb #186ffff2
+# %% ../nbs/12_runs.ipynb #91713d89
 @dataclass(frozen=True)
 class BaseConfig:
     "The frozen base model."
@@ -68,7 +68,7 @@ class AdapterConfig:
     alpha: float = option(16.0, "LoRA scale numerator, the update is multiplied by alpha / rank", "ours; not reported by PopuLoRA", low=1e-9)
     targets: str = option("all-linear", "which linear layers carry an adapter", "ours; not reported by PopuLoRA")
 
-# %% ../nbs/12_runs.ipynb #b327bdb4
+# %% ../nbs/12_runs.ipynb #ea24b4cb
 @dataclass(frozen=True)
 class PopulationConfig:
     "How many adapters play which role."
@@ -106,7 +106,7 @@ class SolvingConfig(SamplingConfig):
         "ours for the embedded base; not reported by PopuLoRA", low=1)
     max_prompt: int = option(384, "longest prompt in tokens; a problem with a longer one is invalid", "ours for 512 tokens; AZR: 6144", low=16)
 
-# %% ../nbs/12_runs.ipynb #37ea02c7
+# %% ../nbs/12_runs.ipynb #99951ed1
 @dataclass(frozen=True)
 class RolloutConfig:
     "Which engine samples."
@@ -141,7 +141,7 @@ class RewardConfig:
         "PopuLoRA", choices=("reinforce_pp", "grpo"))
     shift: bool = option(True, "subtract the token mean while whitening, as the reference code does", "REINFORCE++ reference code")
 
-# %% ../nbs/12_runs.ipynb #2e7629d1
+# %% ../nbs/12_runs.ipynb #d491bc9e
 @dataclass(frozen=True)
 class MatchmakingConfig:
     "TrueSkill and the choice of pairs."
@@ -168,7 +168,7 @@ class EvolutionConfig:
     mutations: tuple[str, ...] = option((), "mutation operators to draw from; empty means all of the paper's", "PopuLoRA")
     crossovers: tuple[str, ...] = option((), "crossover operators to draw from; empty means all of the paper's", "PopuLoRA")
 
-# %% ../nbs/12_runs.ipynb #b9e76d58
+# %% ../nbs/12_runs.ipynb #bbe2f786
 @dataclass(frozen=True)
 class AnchorConfig:
     "Evaluation on the fixed held-out set."
@@ -184,7 +184,7 @@ class RunSection:
     keep_last: int = option(2, "checkpoints kept beside the first; 0 keeps all", "ours", low=0)
     progress_every: int = option(10, "steps between progress lines where the output is not a terminal; 0 is silent", "ours", low=0)
 
-# %% ../nbs/12_runs.ipynb #155358c2
+# %% ../nbs/12_runs.ipynb #88721ca1
 @dataclass(frozen=True)
 class AgentProposalConfig(SamplingConfig):
     "How the single agent writes problems."
@@ -214,7 +214,7 @@ class BufferConfig:
     seed_entries: int = option(16, "entries of each buffer before training starts", "ours for the embedded base; AZR: 256", low=1)
     seed_rounds: int = option(8, "rounds of seeding, at most; then the run starts with what there is", "ours", low=0)
 
-# %% ../nbs/12_runs.ipynb #c7ce6124
+# %% ../nbs/12_runs.ipynb #77b98436
 @dataclass(frozen=True)
 class PopuloraConfig:
     "A PopuLoRA run."
@@ -252,7 +252,7 @@ class AzrConfig:
 
 CONFIGS = {"populora": PopuloraConfig, "azr": AzrConfig}
 
-# %% ../nbs/12_runs.ipynb #766d4bac
+# %% ../nbs/12_runs.ipynb #7c75890e
 def flatten(
     config, # a configuration or one of its sections
     prefix: str = "", # dotted name of that section
@@ -288,7 +288,7 @@ def sections(
     "The names of its sections."
     return ", ".join(entry.name for entry in dataclasses.fields(config) if dataclasses.is_dataclass(getattr(config, entry.name)))
 
-# %% ../nbs/12_runs.ipynb #bdb310c8
+# %% ../nbs/12_runs.ipynb #fb017efa
 def describe(
     config, # a configuration
     only: str = "", # show only names that start with this
@@ -301,7 +301,7 @@ def describe(
         rows.append(f"{name:28} {json.dumps(value):32} {entry.metadata['meaning']} [{entry.metadata['origin']}]")
     return "\n".join(rows)
 
-# %% ../nbs/12_runs.ipynb #52e6282e
+# %% ../nbs/12_runs.ipynb #0e4f1c6c
 def check_type(
     name: str, # dotted name, for the message
     value, # what was given
@@ -318,7 +318,7 @@ def check_type(
     if type(value) is not kind: raise ValueError(f"{name}={value!r}: must be {'an' if kind is int else 'a'} {kind.__name__}")
     return value
 
-# %% ../nbs/12_runs.ipynb #48f2c869
+# %% ../nbs/12_runs.ipynb #615787f8
 def check_limits(
     name: str, # dotted name
     value, # a value of the right type
@@ -346,7 +346,7 @@ def validate(
         raise ValueError(f"temperature={warmth}: training needs one temperature above 0 for both (the anchor set is greedy by itself)")
     return config
 
-# %% ../nbs/12_runs.ipynb #adf87fba
+# %% ../nbs/12_runs.ipynb #069153b4
 def to_dict(
     config, # a configuration
 ) -> dict: # nested, JSON types only
@@ -376,7 +376,7 @@ def from_dict(
         config = set_option(config, name, check_type(name, value, find_option(config, name)[1]))
     return validate(config)
 
-# %% ../nbs/12_runs.ipynb #346b1c48
+# %% ../nbs/12_runs.ipynb #3c39647d
 def parse_value(
     name: str, # dotted name, for the message
     text: str, # what stands behind the equals sign
@@ -402,7 +402,7 @@ def apply_overrides(
         config = set_option(config, name.strip(), parse_value(name.strip(), text.strip(), find_option(config, name.strip())[1]))
     return validate(config)
 
-# %% ../nbs/12_runs.ipynb #5476bb59
+# %% ../nbs/12_runs.ipynb #2e43aa87
 def matched_agent(
     config: PopuloraConfig, # the population's run
 ) -> AzrConfig: # the baseline's
@@ -418,9 +418,9 @@ def matched_agent(
 
 def demo_config() -> PopuloraConfig:
     "Four teachers and four students on the embedded base: minutes on two CPU cores. No replacement falls on the last step."
-    return PopuloraConfig(run=RunSection(steps=32), anchor=AnchorConfig(interval=16))
+    return PopuloraConfig(run=RunSection(steps=30), anchor=AnchorConfig(interval=15, per_cell=8), evolution=EvolutionConfig(interval=12))
 
-# %% ../nbs/12_runs.ipynb #385e202a
+# %% ../nbs/12_runs.ipynb #8aced675
 def paper_config() -> PopuloraConfig:
     "PopuLoRA's main run; unknowns at AZR's values, marked by `origin` in the fields and listed in PAPER_UNKNOWN."
     sampling = dict(max_tokens=8096, max_prompt=6144)
@@ -464,7 +464,7 @@ def load_config(
     if not path.is_file(): raise ValueError(f"{source}: neither a preset ({', '.join(PRESETS)}) nor a JSON file")
     return apply_overrides(from_dict(read_json(path)), overrides)
 
-# %% ../nbs/12_runs.ipynb #6d9a2724
+# %% ../nbs/12_runs.ipynb #4ce045e2
 def derive_seed(
     seed: int, # seed of the run
     *labels, # names and numbers that say what the stream is for
@@ -480,7 +480,7 @@ def named_rng(
     "A numpy generator for one named use."
     return np.random.default_rng(derive_seed(seed, *labels))
 
-# %% ../nbs/12_runs.ipynb #8c7c10c7
+# %% ../nbs/12_runs.ipynb #320f42ca
 LOGS = ("metrics", "timings", "problems", "matches", "births")
 
 def to_json(
@@ -506,7 +506,7 @@ def read_log(
         except ValueError: raise ValueError(f"{path}: line {number} is not JSON; restore the file or cut it before that line") from None
     return records
 
-# %% ../nbs/12_runs.ipynb #ad566615
+# %% ../nbs/12_runs.ipynb #c0a99d2f
 def sync_folder(
     folder, # every file below it, and the folders themselves
 ):
@@ -545,7 +545,7 @@ def environment() -> dict: # versions and machine facts, for config.json
             "system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count(),
             "omp_num_threads": os.environ.get("OMP_NUM_THREADS")}
 
-# %% ../nbs/12_runs.ipynb #356cef69
+# %% ../nbs/12_runs.ipynb #048280e0
 FREE_OPTIONS = ("run.steps", "run.keep_last", "run.progress_every")   # may differ when a run is resumed
 
 def first_difference(
@@ -559,7 +559,7 @@ def first_difference(
         if name not in FREE_OPTIONS and value != after[name]: return f"{name}: was {value!r}, now {after[name]!r}"
     return None
 
-# %% ../nbs/12_runs.ipynb #938e0b1a
+# %% ../nbs/12_runs.ipynb #55ca90df
 logger = logging.getLogger("populora")
 
 def begun(
@@ -597,7 +597,7 @@ class RunFolder:
         if resume: self.rewind()
         self.files = {log: open(self.path/f"{log}.jsonl", "ab" if resume else "wb") for log in LOGS}
 
-# %% ../nbs/12_runs.ipynb #fdd95824
+# %% ../nbs/12_runs.ipynb #316f6833
 @patch
 def note(self: RunFolder, **facts):
     "Add facts about the machine to the environment in config.json; a resumed run keeps its first ones and warns."
@@ -608,7 +608,7 @@ def note(self: RunFolder, **facts):
     held["environment"] = {**facts, **held["environment"]}
     write_aside(path, json.dumps(held, indent=1) + "\n")
 
-# %% ../nbs/12_runs.ipynb #beaf12dd
+# %% ../nbs/12_runs.ipynb #8f718a18
 @patch
 def lock(self: RunFolder):
     "Hold the folder for this process; freed by the operating system when the process ends."
@@ -632,7 +632,7 @@ def __enter__(self: RunFolder): return self
 @patch
 def __exit__(self: RunFolder, *exception): self.close()
 
-# %% ../nbs/12_runs.ipynb #8b83f68c
+# %% ../nbs/12_runs.ipynb #b0c91700
 @patch
 def append(
     self: RunFolder,
@@ -651,7 +651,7 @@ def read(
     "The records of a log."
     return read_log(self.path/f"{log}.jsonl")
 
-# %% ../nbs/12_runs.ipynb #5298d5c4
+# %% ../nbs/12_runs.ipynb #15bc6e18
 @patch
 def offsets(self: RunFolder) -> dict: # log -> bytes
     "Put the logs on the disk and say how long each one is."
@@ -681,7 +681,7 @@ def checkpoint(
     self.step, self.checkpoint_path = step, final
     self.prune()
 
-# %% ../nbs/12_runs.ipynb #f2246b28
+# %% ../nbs/12_runs.ipynb #931cee34
 @patch
 def checkpoints(self: RunFolder) -> dict: # step -> folder, in order
     "The checkpoints by step."
@@ -695,7 +695,7 @@ def prune(self: RunFolder):
     if not self.config.run.keep_last: return
     for step in steps[1:-self.config.run.keep_last]: shutil.rmtree(self.checkpoints()[step])
 
-# %% ../nbs/12_runs.ipynb #1c8f4522
+# %% ../nbs/12_runs.ipynb #e4b203fe
 @patch
 def complete(
     self: RunFolder,
@@ -724,7 +724,7 @@ def rewind(self: RunFolder):
         path = self.path/f"{log}.jsonl"
         if path.exists(): os.truncate(path, size)
 
-# %% ../nbs/12_runs.ipynb #be1a2c26
+# %% ../nbs/12_runs.ipynb #f1111163
 class StopFlag:
     "A flag that the first interrupt raises; the second interrupt aborts."
 
@@ -745,7 +745,7 @@ class StopFlag:
         self.raised = True
         print("\nstopping after this step, with a checkpoint; once more to abort", file=sys.stderr)
 
-# %% ../nbs/12_runs.ipynb #588fa177
+# %% ../nbs/12_runs.ipynb #8cc2f4e2
 class Progress:
     "A line of progress."
 
