@@ -9,9 +9,10 @@ __all__ = ['TINY', 'COMPLETION_WEIGHT', 'PROMPT_WEIGHT', 'TASKS', 'compact', 'RE
            'make_documents', 'build_corpus', 'BaseConfig', 'new_model', 'pretrain', 'wilson', 'complete',
            'solve_matrix', 'word_matrix', 'level_weights', 'proposal_weights', 'propose', 'valid_problems',
            'own_problems', 'fresh_problems', 'measure_solving', 'measure_proposing', 'is_near', 'measure_references',
-           'calibrate', 'correct_targets', 'make_base', 'save_base', 'proposing_table', 'solving_table']
+           'proposal_rates', 'calibrate', 'correct_targets', 'make_base', 'save_base', 'proposing_table',
+           'solving_table']
 
-# %% ../nbs/09_bases.ipynb #cda1f899
+# %% ../nbs/09_bases.ipynb #52390f9b
 import json
 import math
 import time
@@ -31,7 +32,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from .generator import LEVELS, anchor_set, generate, generate_problem, generate_word_problem, is_held_out, program_shape, word_anchor_set
 from .problems import KINDS, TEMPLATES, FormatError, Problem, Template
 
-# %% ../nbs/09_bases.ipynb #d8db2177
+# %% ../nbs/09_bases.ipynb #f46aa4d2
 TINY = Path(__file__).parent / "data" / "tiny" if "__file__" in globals() else Path("../populora/data/tiny")
 
 @dataclass
@@ -49,7 +50,7 @@ def _template(folder: Path, tokenizer, name: str | None) -> Template:
     if name not in TEMPLATES: raise ValueError(f"template={name!r}: must be one of {', '.join(TEMPLATES)}")
     return TEMPLATES[name]
 
-# %% ../nbs/09_bases.ipynb #215e01c2
+# %% ../nbs/09_bases.ipynb #d04a7c2a
 @contextmanager
 def quiet():
     "No progress bars of transformers inside."
@@ -87,7 +88,7 @@ def load_base(
     if tokenizer.pad_token_id is None: tokenizer.pad_token = tokenizer.eos_token
     return Base(name, model.to(device).eval().requires_grad_(False), tokenizer, _template(Path(where), tokenizer, template))
 
-# %% ../nbs/09_bases.ipynb #ec251cd8
+# %% ../nbs/09_bases.ipynb #9cdb46f0
 COMPLETION_WEIGHT = {"calls": 1.0, "code_o": 1.0, "code_i": 1.0, "code_f": 0.5, "propose code_o": 0.4, "propose code_i": 0.4, "propose code_f": 0.4,
                      "word": 1.0, "solver": 0.3, "propose word": 0.2}
 PROMPT_WEIGHT = 0.05
@@ -127,7 +128,7 @@ def solving_documents(
     return [Document("calls", g.level, f"calls\n{g.program}\n", calls), Document("code_o", g.level, compact.solve(o), o.outputs[0]),
             Document("code_i", g.level, compact.solve(i), i.inputs[0]), Document("code_f", g.level, compact.solve(f), g.program)]
 
-# %% ../nbs/09_bases.ipynb #801f69c7
+# %% ../nbs/09_bases.ipynb #d97cc325
 REFERENCES = (0.5, 0.2, 0.15, 0.15)  # how often a training prompt shows 0, 1, 2 or 3 references
 
 def _pick(recent, count, rng): return [recent[i] for i in rng.choice(len(recent), size=min(count, len(recent)), replace=False)] if recent else []
@@ -160,7 +161,7 @@ def word_documents(
             Document("solver", w.level, compact.write_solver(w.question), w.solver),
             Document("propose word", w.level, asked, f"{w.question}\n{w.answer}")]
 
-# %% ../nbs/09_bases.ipynb #8d78e074
+# %% ../nbs/09_bases.ipynb #6495c949
 START, END, PAD = "<|start|>", "<|end|>", "<|pad|>"
 
 def train_tokenizer(
@@ -176,7 +177,7 @@ def train_tokenizer(
                                                         initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     return PreTrainedTokenizerFast(tokenizer_object=core, bos_token=START, eos_token=END, pad_token=PAD, padding_side="left", model_max_length=1024)
 
-# %% ../nbs/09_bases.ipynb #2da1af8b
+# %% ../nbs/09_bases.ipynb #e0be0097
 @dataclass
 class Corpus:
     "Tokenised documents in one flat array."
@@ -210,7 +211,7 @@ def encode_documents(
     return Corpus(np.concatenate(ids), np.concatenate(weights), np.concatenate([[0], np.cumsum(lengths)]),
                   np.array([TASKS.index(d.task) for d in kept], dtype=np.uint8), np.array([d.level for d in kept], dtype=np.uint8), TASKS)
 
-# %% ../nbs/09_bases.ipynb #83f6ab01
+# %% ../nbs/09_bases.ipynb #f0090011
 def stream(
     corpus: Corpus,
     rates: dict, # (task, level) or task -> how often a document of that kind is used; 1 when absent
@@ -227,7 +228,7 @@ def stream(
     index = index[: len(index) // block * block].reshape(-1, block)
     return torch.from_numpy(corpus.ids[index].astype(np.int32)), torch.from_numpy(corpus.weights[index])
 
-# %% ../nbs/09_bases.ipynb #2a9d84f9
+# %% ../nbs/09_bases.ipynb #9261c4b0
 def make_documents(
     n: int, # how many programs; there is one word problem for every two
     seed, # an int or a sequence of ints
@@ -269,7 +270,7 @@ def build_corpus(
     return Corpus(*(np.concatenate([getattr(c, k) for c in corpora]) for k in ("ids", "weights")), starts,
                   *(np.concatenate([getattr(c, k) for c in corpora]) for k in ("tasks", "levels")), TASKS, set().union(*(s for _, s in parts)))
 
-# %% ../nbs/09_bases.ipynb #a6c443c5
+# %% ../nbs/09_bases.ipynb #4ee94782
 @dataclass
 class BaseConfig:
     "The recipe of the embedded base."
@@ -304,7 +305,7 @@ def _loss(model, ids, weights): # weighted mean of the next-token losses
     weights = weights[:, 1:].flatten().float()
     return (losses * weights).sum() / weights.sum()
 
-# %% ../nbs/09_bases.ipynb #793b3ddd
+# %% ../nbs/09_bases.ipynb #a65e8dbc
 def _optimizer(model, config):
     decay = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
     rest = [p for n, p in model.named_parameters() if p.ndim < 2 or "embed" in n]
@@ -343,7 +344,7 @@ def pretrain(
         if step % 100 == 0 or step == last - 1: log({"step": step, "loss": round(loss.item(), 4), "progress": round(progress, 4)})
     return optimizer
 
-# %% ../nbs/09_bases.ipynb #f13d64f9
+# %% ../nbs/09_bases.ipynb #59517063
 def wilson(successes: int, n: int, z: float = 1.96) -> tuple[float, float]:
     "The Wilson score interval of a proportion; (0, 1) when nothing was counted."
     if not n: return 0.0, 1.0
@@ -376,7 +377,7 @@ def complete(
         for j, i in enumerate(chosen): texts[i] = done[j * n : (j + 1) * n]
     return texts
 
-# %% ../nbs/09_bases.ipynb #ee71fdcf
+# %% ../nbs/09_bases.ipynb #595632c7
 def _judge(base, box, problems, texts): # bool (problems, k): parsed, then checked
     jobs, places, right = [], [], np.zeros((len(problems), len(texts[0]) if texts else 0), dtype=bool)
     for i, (problem, row) in enumerate(zip(problems, texts)):
@@ -407,7 +408,7 @@ def word_matrix(base: Base, words: list, k: int = 1, temperature: float = 0.0, s
     texts = complete(base, [base.template.solve_word(w.question) for w in words], k, temperature, seed=seed)
     return np.array([[t.strip().split("\n")[-1].strip() == str(w.answer) for t in row] for w, row in zip(words, texts)])
 
-# %% ../nbs/09_bases.ipynb #2f641ed6
+# %% ../nbs/09_bases.ipynb #cbde0884
 def level_weights(slope: float) -> list[float]: # mean 1
     "Weights of levels 1 to 5 that fall by exp(-slope) a level."
     w = np.exp(-slope * np.array(LEVELS))
@@ -425,7 +426,7 @@ def proposal_weights(
         low, high = (low, middle) if np.mean(np.multiply(level_weights(middle), accuracy)) > target else (middle, high)
     return level_weights(high)
 
-# %% ../nbs/09_bases.ipynb #e9101c17
+# %% ../nbs/09_bases.ipynb #f5d4e62c
 def propose(
     base: Base,
     box, # a `Sandbox`
@@ -459,7 +460,7 @@ def own_problems(
     verdicts["code_f"] = propose(base, box, "code_f", n, programs=[pool[i % len(pool)].program for i in range(n)], seed=seed + 2) if pool else []
     return verdicts
 
-# %% ../nbs/09_bases.ipynb #3d79eb71
+# %% ../nbs/09_bases.ipynb #8432124b
 DECODINGS = {"greedy": 0.0, "T=1": 1.0}
 
 def _counts(right): return [int(right.sum()), int(right.size)]
@@ -497,7 +498,7 @@ def measure_solving(
         table[f"anchor {decoding} word"] = {level: _counts(right[levels == level]) for level in LEVELS}
     return table
 
-# %% ../nbs/09_bases.ipynb #0cf6ae32
+# %% ../nbs/09_bases.ipynb #b780c889
 def measure_proposing(
     base: Base,
     box, # a `Sandbox`
@@ -521,7 +522,7 @@ def measure_proposing(
         table[f"pass@{k} {kind}"] = [int((rate > 0).sum()), len(rate)]
     return table
 
-# %% ../nbs/09_bases.ipynb #9c09c3e2
+# %% ../nbs/09_bases.ipynb #78e5eb92
 NEAR = 0.9
 
 def is_near(program: str, references) -> bool: # references: programs
@@ -541,9 +542,13 @@ def measure_references(base: Base, box, n: int = 1_500, kind: str = "code_i", se
     return {"with references": repeats(propose(base, box, kind, n, references=triples, seed=seed + 1)),
             "without": repeats(propose(base, box, kind, n, seed=seed + 2))}
 
-# %% ../nbs/09_bases.ipynb #b69bfd3b
+# %% ../nbs/09_bases.ipynb #bad5abb1
 RATES = {"calls": 0.5, "code_i": 2.0, "code_f": 1.5, "propose code_o": 0.6, "propose code_i": 0.6, "propose code_f": 0.4, "propose word": 0.3}
 TARGET = 0.62  # solve rate aimed at before the learning rate has fallen; the last part of training adds a few points
+
+def proposal_rates(kind: str, weights: list[float]) -> dict: # (task, level) -> rate
+    "Stream rates of a kind's proposals from weights of levels 1 to 5."
+    return {(f"propose {kind}", level): RATES[f"propose {kind}"] * weight for level, weight in zip(LEVELS, weights)}
 
 def calibrate(base: Base, box, targets: dict, n: int = 100, seed: int = 0) -> dict: # (task, level) -> rate
     "Stream rates for proposals from the solve rates measured now, at temperature 1."
@@ -552,7 +557,7 @@ def calibrate(base: Base, box, targets: dict, n: int = 100, seed: int = 0) -> di
         items = anchor_set(per_cell=n, kinds=(kind,))
         right = solve_matrix(base, box, [i.problem for i in items], 8, seed=seed)
         accuracy = [float(right[[i.level == level for i in items]].mean()) for level in LEVELS]
-        rates |= {(f"propose {kind}", level): RATES[f"propose {kind}"] * w for level, w in zip(LEVELS, proposal_weights(accuracy, targets[kind]))}
+        rates |= proposal_rates(kind, proposal_weights(accuracy, targets[kind]))
     return rates
 
 def correct_targets(base: Base, box, targets: dict, n: int = 500, seed: int = 0) -> dict: # kind -> new target
@@ -563,7 +568,7 @@ def correct_targets(base: Base, box, targets: dict, n: int = 500, seed: int = 0)
         if problems: new[kind] = float(np.clip(targets[kind] + TARGET - solve_matrix(base, box, problems, 8, seed=seed).mean(), 0.3, 0.95))
     return new
 
-# %% ../nbs/09_bases.ipynb #b4227a04
+# %% ../nbs/09_bases.ipynb #7fb94691
 def make_base(
     folder, # where the model goes
     config: BaseConfig,
@@ -586,7 +591,7 @@ def make_base(
     base = Base("tiny", start.model.to(device).float().requires_grad_(True), start.tokenizer, compact)
     log({"parameters": sum(p.numel() for p in base.model.parameters())})
     optimizer, rates, targets = None, {}, {"code_o": TARGET, "code_i": TARGET}
-    if slopes: rates = {(f"propose {k}", l): RATES[f"propose {k}"] * w for k, slope in slopes.items() for l, w in zip(LEVELS, level_weights(slope))}
+    for kind, slope in (slopes or {}).items(): rates |= proposal_rates(kind, level_weights(slope))
     for span in ((0.0, 1.0),) if slopes else ((0.0, 0.5), (0.5, 0.8), (0.8, 1.0)):
         if span[0] > 0.6: targets = correct_targets(base, box, targets, 5 * config.calibration)
         if span[0]: rates = calibrate(base, box, targets, config.calibration)
@@ -607,7 +612,7 @@ def save_base(base: Base, folder, config: BaseConfig):
     base.tokenizer.save_pretrained(folder)
     (folder / "populora.json").write_text(json.dumps({"template": base.template.name, "recipe": asdict(config)}, indent=1) + "\n")
 
-# %% ../nbs/09_bases.ipynb #ea8f6e92
+# %% ../nbs/09_bases.ipynb #f94c4c91
 def _share(count, n): low, high = wilson(count, n); return f"{100 * count / n:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 def proposing_table(measured: dict) -> str: # Markdown
