@@ -6,12 +6,14 @@
 __all__ = ['CONFIGS', 'PAPER_UNKNOWN', 'PRESETS', 'LOGS', 'FREE_OPTIONS', 'logger', 'option', 'BaseConfig', 'AdapterConfig',
            'PopulationConfig', 'SamplingConfig', 'ProposalConfig', 'SolvingConfig', 'RolloutConfig', 'VerifierConfig',
            'OptimizerConfig', 'RewardConfig', 'MatchmakingConfig', 'EvolutionConfig', 'AnchorConfig', 'RunSection',
-           'AgentProposalConfig', 'AgentSolvingConfig', 'BufferConfig', 'PopuloraConfig', 'AzrConfig', 'flatten',
-           'find_option', 'sections', 'describe', 'check_type', 'check_limits', 'validate', 'to_dict', 'set_option',
-           'from_dict', 'parse_value', 'apply_overrides', 'matched_agent', 'demo_config', 'paper_config',
-           'paper_azr_config', 'read_json', 'load_config', 'derive_seed', 'named_rng', 'to_json', 'read_log',
-           'sync_folder', 'sync_folder_entry', 'write_aside', 'environment', 'first_difference', 'begun', 'RunFolder',
-           'StopFlag', 'Progress']
+           'AgentProposalConfig', 'AgentSolvingConfig', 'BufferConfig', 'PopuloraConfig', 'AzrConfig',
+           'ScheduleSection', 'ChallengerRollouts', 'SolverRollouts', 'VotingConfig', 'CurriculumConfig',
+           'PenaltyConfig', 'MeasureConfig', 'ChallengerConfig', 'as_r_zero', 'flatten', 'find_option', 'sections',
+           'describe', 'check_type', 'check_limits', 'validate', 'to_dict', 'set_option', 'from_dict', 'parse_value',
+           'apply_overrides', 'matched_agent', 'demo_config', 'paper_config', 'paper_azr_config', 'read_json',
+           'load_config', 'r_diverse_config', 'r_diverse_gpu_config', 'r_diverse_demo_config', 'derive_seed',
+           'named_rng', 'to_json', 'read_log', 'sync_folder', 'sync_folder_entry', 'write_aside', 'environment',
+           'first_difference', 'begun', 'RunFolder', 'StopFlag', 'Progress']
 
 # %% ../nbs/12_runs.ipynb #0b9604c0
 import dataclasses
@@ -250,7 +252,128 @@ class AzrConfig:
     anchor: AnchorConfig = field(default_factory=AnchorConfig)
     run: RunSection = field(default_factory=RunSection)
 
-CONFIGS = {"populora": PopuloraConfig, "azr": AzrConfig}
+# %% ../nbs/12_runs.ipynb #7909059e
+@dataclass(frozen=True)
+class ScheduleSection:
+    "Length of the run, in iterations of a challenger phase and a solver phase."
+    iterations: int = option(5, "iterations, each a challenger phase and a solver phase", "R-Diverse; the starred rows of its table stop at 3", low=1)
+    challenger_steps: int = option(5, "steps of a challenger phase", "R-Diverse; R-Zero runs 6 and takes the fifth", low=0)
+    solver_steps: int = option(15, "steps of a solver phase", "R-Diverse; R-Zero runs 20 and takes the fifteenth", low=0)
+    fresh_optimizer: bool = option(True, "forget the optimizer's moments at the start of a phase", "R-Zero: each phase is a new trainer")
+    kl_reference: str = option("phase", "what the KL term pulls to: the member as it was at the start of the phase, or the bare base",
+        "ours; the papers do not say. R-Zero starts each phase from a saved model", choices=("phase", "base"))
+    checkpoint_every: int = option(7, "steps between checkpoints; the last step always has one", "ours", low=1)
+    keep_last: int = option(2, "checkpoints kept beside the first; 0 keeps all", "ours", low=0)
+    progress_every: int = option(5, "steps between progress lines where the output is not a terminal; 0 is silent", "ours", low=0)
+
+    @property
+    def phase_steps(self) -> int: return self.challenger_steps + 1 + self.solver_steps   # the 1 makes the curriculum
+
+    @property
+    def steps(self) -> int: return self.iterations * self.phase_steps
+
+@dataclass(frozen=True)
+class ChallengerRollouts(SamplingConfig):
+    "How the challenger writes questions while it is trained."
+    domain: str = option("word", "word problems, or programs whose output is asked (the verifier knows the truth)", "ours; R-Diverse: mathematics",
+        choices=("word", "code"))
+    prompts: int = option(512, "prompts of a step; all of them are the same prompt", "R-Zero", low=1)
+    group: int = option(4, "questions for each prompt: the group of the advantage", "R-Diverse, R-Zero", low=2)
+    global_batch: int = option(128, "prompts of one optimizer update", "R-Diverse; R-Zero: 16", low=1)
+    top_p: float = option(0.99, "nucleus sampling mass", "R-Diverse, R-Zero", low=1e-6, high=1)
+    max_tokens: int = option(4096, "longest completion in tokens", "R-Zero", low=1)
+
+@dataclass(frozen=True)
+class SolverRollouts(SamplingConfig):
+    "How the solver answers while it is trained."
+    prompts: int = option(512, "questions of a step", "R-Zero", low=1)
+    group: int = option(5, "answers to each question: the group of the advantage", "R-Diverse, R-Zero", low=2)
+    global_batch: int = option(128, "questions of one optimizer update", "R-Diverse, R-Zero", low=1)
+    top_p: float = option(0.99, "nucleus sampling mass", "R-Diverse, R-Zero", low=1e-6, high=1)
+    max_tokens: int = option(4096, "longest completion in tokens", "R-Zero", low=1)
+    max_prompt: int = option(2048, "longest prompt in tokens; a longer question is invalid", "R-Zero", low=16)
+    reward: str = option("binary", "1 for the pseudo-label, or 0.9 accuracy + 0.1 format", "R-Diverse: binary; R-Zero: r_zero", choices=("binary", "r_zero"))
+    replay: float = option(0.3, "share of a step's questions that come from earlier iterations, rho", "R-Diverse; R-Zero has none", low=0, high=0.9)
+
+# %% ../nbs/12_runs.ipynb #932f071b
+@dataclass(frozen=True)
+class VotingConfig(SamplingConfig):
+    "How the solver votes: consistency for the challenger's reward, pseudo-labels for the curriculum."
+    top_k: int = option(40, "sample among the k likeliest tokens; 0 is off", "R-Zero", low=0)
+    max_tokens: int = option(4096, "longest answer in tokens", "R-Zero", low=1)
+    reward_answers: int = option(10, "answers to each question in the reward, K", "R-Zero; R-Diverse not settled (5 according to one reader)", low=1)
+    label_answers: int = option(9, "answers to each question of the curriculum, K", "R-Zero; R-Diverse not settled", low=1)
+
+@dataclass(frozen=True)
+class CurriculumConfig(SamplingConfig):
+    "The questions that the solver is trained on in one iteration."
+    questions: int = option(8000, "questions that the challenger writes for one iteration", "R-Zero", low=1)
+    top_p: float = option(0.95, "nucleus sampling mass", "R-Zero", low=1e-6, high=1)
+    max_tokens: int = option(4096, "longest question in tokens", "R-Zero", low=1)
+    low: float = option(0.3, "smallest consistency that is kept, inclusive", "R-Zero, R-Diverse", low=0, high=1)
+    high: float = option(0.8, "largest consistency that is kept, inclusive", "R-Zero's training script, R-Diverse", low=0, high=1)
+    drop_questions: tuple[str, ...] = option(("\u8bc1\u660e", "box"), "a question with one of these texts is dropped ('prove' in Chinese, leaked markup)", "R-Zero")
+    drop_answers: tuple[str, ...] = option(("text",), "a question whose label holds one of these texts is dropped", "R-Zero")
+
+@dataclass(frozen=True)
+class PenaltyConfig:
+    "What repetition costs the challenger, and how similarity is measured. The switches are the rows of R-Diverse's ablation table."
+    scale: str = option("min", "uncertainty reward: min(s, 1 - s), or the tent of twice that height", "R-Diverse, R-Zero's code", choices=("min", "tent"))
+    alpha: float = option(1.0, "weight of the penalty within the batch; 0 switches it off", "R-Diverse, R-Zero", low=0)
+    beta: float = option(1.0, "weight of the penalty against memory; 0 switches it off", "R-Diverse; R-Zero has none", low=0)
+    abstraction: bool = option(True, "SAM's first part: measure the solver program of a question instead of its text", "R-Diverse; R-Zero: false")
+    embedding: bool = option(True, "SAM's second part: cosine of embeddings instead of BLEU", "R-Diverse; R-Zero: false")
+    map_max: bool = option(True, "the term of the memory penalty for the nearest neighbour", "R-Diverse")
+    map_mean: bool = option(True, "the term of the memory penalty for the mean similarity", "R-Diverse")
+    gamma: float = option(0.5, "share of the nearest-neighbour term", "R-Diverse", low=0, high=1)
+    tau_max: float = option(0.5, "similarity of the nearest neighbour that is free", "R-Diverse, for its encoder", low=-1, high=1)
+    tau_mean: float = option(0.25, "mean similarity that is free", "R-Diverse, for its encoder", low=-1, high=1)
+    distance: float = option(0.5, "average-linkage distance at which clusters stop to merge", "R-Zero; R-Diverse the same threshold by inference", low=0)
+    symmetrize: str = option("mean", "BLEU of a pair: mean of both directions, or R-Zero's first", "ours; R-Zero: first", choices=("mean", "first"))
+    coder: str = option("base", "who writes solver programs: the frozen base, rules (the generator's own language only), or a model id or folder",
+        "ours for the embedded base; R-Diverse: Qwen/Qwen2.5-Coder-7B")
+    encoder: str = option("hashed", "encoder of programs: the embedded one, or a model id or folder",
+        "ours for the embedded base; R-Diverse: jinaai/jina-code-embeddings-1.5b")
+    cap: int = option(0, "most entries of the memory bank; 0 is no limit", "ours; R-Diverse does not say", low=0)
+
+@dataclass(frozen=True)
+class MeasureConfig:
+    "What is measured at the end of an iteration."
+    set_size: int = option(200, "questions of each iteration's evaluation set", "R-Diverse, table 3", low=1)
+    attempts: int = option(1, "sampled answers to each of them", "ours; R-Diverse does not say", low=1)
+    entropy_rollouts: int = option(200, "questions over which the challenger's entropy is averaged", "R-Diverse", low=1)
+    anchor_per_cell: int = option(40, "held-out problems of each level; 0 switches the anchor set off", "ours", low=0, high=200)
+    anchor_samples: int = option(4, "sampled answers to each of them, beside the greedy one", "ours", low=1)
+
+# %% ../nbs/12_runs.ipynb #f0c0e74b
+@dataclass(frozen=True)
+class ChallengerConfig:
+    "A run of the challenger and solver loop."
+    system: str = option("r_diverse", "which method the defaults belong to; the switches decide what runs", "fixed", choices=("r_zero", "r_diverse"))
+    seed: int = option(0, "seed of everything random", "ours", low=0)
+    base: BaseConfig = field(default_factory=BaseConfig)
+    adapter: AdapterConfig = field(default_factory=AdapterConfig)
+    proposals: ChallengerRollouts = field(default_factory=ChallengerRollouts)
+    solving: SolverRollouts = field(default_factory=SolverRollouts)
+    voting: VotingConfig = field(default_factory=VotingConfig)
+    curriculum: CurriculumConfig = field(default_factory=CurriculumConfig)
+    penalties: PenaltyConfig = field(default_factory=PenaltyConfig)
+    measures: MeasureConfig = field(default_factory=MeasureConfig)
+    rollout: RolloutConfig = field(default_factory=RolloutConfig)
+    verifier: VerifierConfig = field(default_factory=VerifierConfig)
+    optimizer: OptimizerConfig = field(default_factory=lambda: OptimizerConfig(weight_decay=0.01, clip_high=0.3, kl_coef=0.01))
+    run: ScheduleSection = field(default_factory=ScheduleSection)
+
+def as_r_zero(
+    config: ChallengerConfig, # R-Diverse at some size
+) -> ChallengerConfig: # R-Zero at the same size
+    "The same run without memory, skill-aware similarity and replay, and with R-Zero's solver reward."
+    penalties = dataclasses.replace(config.penalties, beta=0.0, abstraction=False, embedding=False)
+    solving = dataclasses.replace(config.solving, replay=0.0, reward="r_zero")
+    return dataclasses.replace(config, system="r_zero", penalties=penalties, solving=solving)
+
+# %% ../nbs/12_runs.ipynb #1aa7340d
+CONFIGS = {"populora": PopuloraConfig, "azr": AzrConfig, "r_diverse": ChallengerConfig, "r_zero": lambda: as_r_zero(ChallengerConfig())}   # system -> defaults
 
 # %% ../nbs/12_runs.ipynb #7c75890e
 def flatten(
@@ -344,6 +467,8 @@ def validate(
     warmth = {section: getattr(config, section).temperature for section in ("proposals", "solving")}
     if warmth["proposals"] != warmth["solving"] or not warmth["solving"]:
         raise ValueError(f"temperature={warmth}: training needs one temperature above 0 for both (the anchor set is greedy by itself)")
+    kept = getattr(config, "curriculum", None)
+    if kept and kept.low > kept.high: raise ValueError(f"curriculum.low={kept.low}: must be <= curriculum.high={kept.high}")
     return config
 
 # %% ../nbs/12_runs.ipynb #069153b4
@@ -464,6 +589,36 @@ def load_config(
     if not path.is_file(): raise ValueError(f"{source}: neither a preset ({', '.join(PRESETS)}) nor a JSON file")
     return apply_overrides(from_dict(read_json(path)), overrides)
 
+# %% ../nbs/12_runs.ipynb #a6d8bf5f
+def r_diverse_config() -> ChallengerConfig:
+    "R-Diverse's run as far as it is known, as two adapters."
+    return ChallengerConfig(
+        base=BaseConfig(name="Qwen/Qwen3-4B-Base", device="cuda", dtype="bfloat16", template="auto"), adapter=AdapterConfig(rank=32, alpha=32.0),
+        penalties=PenaltyConfig(coder="Qwen/Qwen2.5-Coder-7B", encoder="jinaai/jina-code-embeddings-1.5b"),
+        rollout=RolloutConfig(engine="auto", max_rows=1024), verifier=VerifierConfig(workers=16, timeout=10.0),
+        optimizer=OptimizerConfig(lr=1e-5, weight_decay=0.01, clip_high=0.3, kl_coef=0.01))
+
+def r_diverse_gpu_config() -> ChallengerConfig:
+    "Five iterations on the embedded base and one GPU."
+    return ChallengerConfig(
+        base=BaseConfig(device="cuda"), rollout=RolloutConfig(max_rows=2048),
+        proposals=ChallengerRollouts(prompts=32, global_batch=32, max_tokens=96),
+        solving=SolverRollouts(prompts=64, global_batch=64, max_tokens=64, max_prompt=384),
+        voting=VotingConfig(max_tokens=64), curriculum=CurriculumConfig(questions=1000, max_tokens=96, drop_questions=(), drop_answers=()),
+        optimizer=OptimizerConfig(lr=1e-3, weight_decay=0.01, clip_high=0.3, kl_coef=0.01))
+
+def r_diverse_demo_config() -> ChallengerConfig:
+    "Three iterations on the embedded base and two CPU cores."
+    gpu = r_diverse_gpu_config()
+    return dataclasses.replace(
+        gpu, base=BaseConfig(), rollout=RolloutConfig(), run=dataclasses.replace(gpu.run, iterations=3, solver_steps=10),
+        proposals=dataclasses.replace(gpu.proposals, prompts=8, global_batch=8), solving=dataclasses.replace(gpu.solving, prompts=16, global_batch=16),
+        voting=dataclasses.replace(gpu.voting, reward_answers=6, label_answers=6), curriculum=dataclasses.replace(gpu.curriculum, questions=160),
+        measures=MeasureConfig(set_size=60, entropy_rollouts=100, anchor_per_cell=20, anchor_samples=2))
+
+PRESETS |= {"r_diverse": r_diverse_config, "r_diverse-gpu": r_diverse_gpu_config, "r_diverse-demo": r_diverse_demo_config}
+PRESETS |= {name.replace("r_diverse", "r_zero"): (lambda make=make: as_r_zero(make())) for name, make in list(PRESETS.items()) if "r_diverse" in name}
+
 # %% ../nbs/12_runs.ipynb #4ce045e2
 def derive_seed(
     seed: int, # seed of the run
@@ -481,7 +636,7 @@ def named_rng(
     return np.random.default_rng(derive_seed(seed, *labels))
 
 # %% ../nbs/12_runs.ipynb #320f42ca
-LOGS = ("metrics", "timings", "problems", "matches", "births")
+LOGS = ("metrics", "timings", "problems", "matches", "births", "iterations")   # a system leaves empty what it does not have
 
 def to_json(
     record, # nested data; numpy numbers are allowed
@@ -546,7 +701,7 @@ def environment() -> dict: # versions and machine facts, for config.json
             "omp_num_threads": os.environ.get("OMP_NUM_THREADS")}
 
 # %% ../nbs/12_runs.ipynb #048280e0
-FREE_OPTIONS = ("run.steps", "run.keep_last", "run.progress_every")   # may differ when a run is resumed
+FREE_OPTIONS = ("run.steps", "run.iterations", "run.keep_last", "run.progress_every")   # may differ when a run is resumed
 
 def first_difference(
     old, # a configuration
