@@ -338,7 +338,8 @@ class Learner:
         clip_low: float = 0.2, # ratio clip below 1
         clip_high: float = 0.2, # ratio clip above 1
         dual_clip: float | None = 3.0, # bound of the loss for negative advantages; None turns it off
-        kl_coef: float = 0.0, # weight of the KL penalty to the base
+        kl_coef: float = 0.0, # weight of the KL penalty
+        kl_member: str | None = None, # whom the KL penalty pulls to; None is the base
         temperature: float = 1.0, # the sampler's
         old_logprobs: str = "own", # "own": ratio 1, one step per batch; "engine": ratio to the engine's log-probabilities
         micro_tokens: int | None = None, # padded tokens in a micro-batch; None means 2048 on a CPU and 16384 on a GPU
@@ -349,6 +350,7 @@ class Learner:
         if temperature <= 0: raise ValueError(f"temperature={temperature}: must be > 0")
         if kl_coef < 0: raise ValueError(f"kl_coef={kl_coef}: must be >= 0")
         self.population, self.max_grad_norm, self.kl_coef, self.temperature = population, max_grad_norm, kl_coef, temperature
+        self.kl_member = kl_member
         self.clips = dict(clip_low=clip_low, clip_high=clip_high, dual_clip=dual_clip)
         on_cpu = next(population.model.parameters()).device.type == "cpu"
         if micro_tokens is None: micro_tokens = 2048 if on_cpu else 16384
@@ -390,7 +392,7 @@ def _accumulate(self: Learner,
     members = torch.tensor([population.index(experiences[i].member) for i in batch.owners.tolist()], device=device)
     batch, base = batch.to(device), None
     if self.kl_coef:
-        with torch.no_grad(), population.rows([None] * len(rows)): base, _ = score(population, batch, self.temperature)
+        with torch.no_grad(), population.rows([self.kl_member] * len(rows)): base, _ = score(population, batch, self.temperature)
     with population.rows(batch.members), torch.set_grad_enabled(learn):
         logprobs, entropy = score(population, batch, self.temperature)
         advantages, engine, weights = inputs.to(logprobs.dtype)
