@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['PLAIN', 'torch_rng', 'checked_pair', 'Adapter', 'init_factors', 'init_adapter', 'find_targets', 'check_target',
-           'RowPlan', 'add_lora', 'MemberRef', 'Stack', 'LoraPopulation', 'check_population', 'save_adapter',
-           'check_config', 'load_adapter']
+           'RowPlan', 'in_slots', 'add_slots', 'add_lora', 'lora_gradients', 'MemberRef', 'Stack', 'window',
+           'LoraPopulation', 'check_population', 'StackedLinear', 'save_adapter', 'check_config', 'load_adapter']
 
 # %% ../nbs/06_lora.ipynb #9405350c
 import hashlib
@@ -23,6 +23,7 @@ from threading import Lock
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from fastcore.basics import patch
 from torch import Tensor, nn
 
@@ -153,6 +154,8 @@ def find_targets(
     if not chosen: raise ValueError(f"targets={targets!r}: no linear layer found")
     uses = Counter(id(module.weight) for module in modules.values() if isinstance(getattr(module, "weight", None), nn.Parameter))
     for name, module in chosen.items():
+        if tuple(module.weight.shape) != (module.out_features, module.in_features) or not module.weight.is_floating_point():
+            raise ValueError(f"targets: {name} holds packed {module.weight.dtype} weights; load the base without quantization, or leave it out")
         if uses[id(module.weight)] > 1: raise ValueError(f"targets: {name} shares its weight with another module; leave it out")
     return chosen
 
@@ -199,26 +202,56 @@ class RowPlan:
         return self.cache[key]
 
 # %% ../nbs/06_lora.ipynb #8173f3a4
+def in_slots(
+    x: Tensor, # (rows, ..., d)
+    plan: RowPlan, # which row belongs to whom
+) -> Tensor: # (K, positions, d): the rows of each member present, padded by copies of its first row
+    "Group rows by member."
+    if not plan.aligned: x = x.index_select(0, plan.index("slots", x.device))
+    return x.reshape(len(plan.members), -1, x.shape[-1])
+
+def add_slots(
+    out: Tensor, # (rows, ..., d), changed
+    left: Tensor, # (K, positions, r)
+    right: Tensor, # (K, r, d)
+    plan: RowPlan, # which row belongs to whom
+) -> None:
+    "Add the product of two grouped matrices to the rows that belong to a member."
+    if plan.aligned: out.view(len(plan.members), -1, out.shape[-1]).baddbmm_(left, right); return
+    delta = torch.bmm(left, right).view(len(plan.slots), *out.shape[1:]).index_select(0, plan.index("places", out.device))
+    if len(plan.adapted) == plan.n_rows: out.add_(delta)
+    else: out.index_add_(0, plan.index("adapted", out.device), delta)
+
 def add_lora(
     x: Tensor, # layer input (rows, ..., d_in)
-    out: Tensor, # base output (rows, ..., d_out)
+    out: Tensor, # base output (rows, ..., d_out), changed
     A: Tensor, # (K, r, d_in), the members present
     B: Tensor, # (K, d_out, r)
     scale: float, # alpha / r
     plan: RowPlan, # which row belongs to whom
-) -> Tensor: # (rows, ..., d_out)
-    "The base output plus each row's own LoRA term."
-    count, d_in, d_out = A.shape[0], A.shape[-1], B.shape[-2]
-    if plan.aligned and count == 1:
-        hidden = x.reshape(-1, d_in) @ A[0].T
-        return torch.addmm(out.reshape(-1, d_out), hidden, B[0].T, alpha=scale).view(out.shape)
-    slots = x if plan.aligned else x.index_select(0, plan.index("slots", x.device))
-    hidden = torch.bmm(slots.reshape(count, -1, d_in), A.transpose(1, 2))
-    if plan.aligned: return torch.baddbmm(out.reshape(count, -1, d_out), hidden, B.transpose(1, 2), alpha=scale).view(out.shape)
-    delta = torch.bmm(hidden, B.transpose(1, 2)).view(len(plan.slots), *out.shape[1:])
-    delta = delta.index_select(0, plan.index("places", x.device))
-    if len(plan.adapted) == plan.n_rows: return torch.add(out, delta, alpha=scale)
-    return out.index_add(0, plan.index("adapted", x.device), delta, alpha=scale)
+) -> Tensor: # (K, positions, r): the scaled hidden matrix, which the backward pass needs
+    "Add each row's own LoRA term to the base output."
+    hidden = torch.bmm(in_slots(x, plan), A.transpose(1, 2)).mul_(scale)
+    add_slots(out, hidden, B.transpose(1, 2), plan)
+    return hidden
+
+# %% ../nbs/06_lora.ipynb #65cb0fcd
+def lora_gradients(
+    grad: Tensor, # of the output (rows, ..., d_out)
+    x: Tensor, # layer input (rows, ..., d_in)
+    hidden: Tensor, # from `add_lora`
+    A: Tensor, # (K, r, d_in), the members present
+    B: Tensor, # (K, d_out, r)
+    scale: float, # alpha / r
+    plan: RowPlan, # which row belongs to whom
+) -> tuple[Tensor, Tensor, Tensor]: # gradients of A and B, and the hidden matrix's, (K, positions, r)
+    "What the output's gradient means for the factors."
+    if not plan.aligned:                                                           # padding slots were dropped, so they get no gradient
+        used = grad if len(plan.adapted) == plan.n_rows else grad.index_select(0, plan.index("adapted", grad.device))
+        grad = grad.new_zeros(len(plan.slots), *grad.shape[1:]).index_copy_(0, plan.index("places", grad.device), used)
+    grad = grad.reshape(len(plan.members), -1, grad.shape[-1])
+    of_hidden = torch.bmm(grad, B).mul_(scale)
+    return torch.bmm(of_hidden.transpose(1, 2), in_slots(x, plan)), torch.bmm(grad.transpose(1, 2), hidden), of_hidden
 
 # %% ../nbs/06_lora.ipynb #16a8c634
 @dataclass(frozen=True)
@@ -234,10 +267,23 @@ class MemberRef:
 class Stack:
     "The adapters of all members on one target layer."
     layer: str # full module path
-    A: nn.Parameter # (M, r, d_in)
-    B: nn.Parameter # (M, d_out, r)
+    A: nn.Parameter # (M, r, d_in), a window of the flat masters
+    B: nn.Parameter # (M, d_out, r), likewise
+    flat: int # which flat matrix
+    start: int # first column in it
 
-# %% ../nbs/06_lora.ipynb #7255e2e7
+def window(
+    flat: Tensor, # (M, columns)
+    start: int, # first column
+    rank: int, # r
+    d_in: int, # columns of A
+    d_out: int, # rows of B
+) -> tuple[Tensor, Tensor]: # A (M, r, d_in) and B (M, d_out, r), views
+    "One layer's factors in a flat matrix."
+    middle, end = start + rank * d_in, start + rank * (d_in + d_out)
+    return flat[:, start:middle].view(len(flat), rank, d_in), flat[:, middle:end].view(len(flat), d_out, rank)
+
+# %% ../nbs/06_lora.ipynb #4794bf55
 class LoraPopulation:
     "LoRA adapters of several members on one frozen base."
     def __init__(self,
@@ -250,19 +296,19 @@ class LoraPopulation:
     ):
         check_population(base, names, rank, alpha)
         self.base, self.names, self.rank, self.alpha, self.seed = base, tuple(names), rank, alpha, seed
-        layers = find_targets(base, targets)
-        self.shapes = {layer: (module.in_features, module.out_features) for layer, module in layers.items()}
+        self.layers = find_targets(base, targets)
+        self.shapes = {layer: (module.in_features, module.out_features) for layer, module in self.layers.items()}
         base.requires_grad_(False)
-        starts = [init_adapter(self.shapes, rank, alpha, seed, name) for name in self.names]
-        self.stacks = {}
-        for layer, module in layers.items():
-            place = dict(device=module.weight.device, dtype=torch.float64 if module.weight.dtype == torch.float64 else torch.float32)
-            A, B = (nn.Parameter(torch.stack([start[layer][side] for start in starts]).to(**place)) for side in (0, 1))
-            self.stacks[layer] = Stack(layer, A, B)
+        self.flats, self.stacks = [], {}
+        self._allocate()
+        with torch.no_grad():
+            for i, name in enumerate(self.names):
+                for layer, pair in init_adapter(self.shapes, rank, alpha, seed, name).items():
+                    for stacked, start in zip((self.stacks[layer].A, self.stacks[layer].B), pair): stacked[i].copy_(start)
         self._versions = dict.fromkeys(self.names, 0)
         self._listeners: list[Callable[[str], None]] = []
-        self._plan, self._lock = None, Lock()
-        self._hooks = [module.register_forward_hook(partial(self._hook, self.stacks[layer])) for layer, module in layers.items()]
+        self._plan, self._lock, self._casts, self._grads = None, Lock(), {}, None
+        for layer, module in self.layers.items(): module.forward = partial(self._forward, self.stacks[layer], module)
 
     @property
     def model(self) -> nn.Module:
@@ -274,6 +320,28 @@ class LoraPopulation:
 
     def __deepcopy__(self, memo):
         raise TypeError("a population cannot be copied with its base: copy the base before making the population, or call .close() first")
+
+# %% ../nbs/06_lora.ipynb #05e8441b
+@patch
+def _allocate(self: LoraPopulation) -> None:
+    "Make the flat masters and the windows of every layer, one matrix for each device and dtype."
+    columns, homes = [], {}
+    for layer, module in self.layers.items():
+        place = (module.weight.device, torch.float64 if module.weight.dtype == torch.float64 else torch.float32)
+        if place not in homes: homes[place] = len(columns); columns.append(0)
+        where = homes[place]
+        self.stacks[layer] = Stack(layer, None, None, where, columns[where])
+        columns[where] += self.rank * sum(self.shapes[layer])
+    self.flats = [torch.zeros(len(self.names), width, device=device, dtype=dtype) for (device, dtype), width in zip(homes, columns)]
+    for layer, stack in self.stacks.items(): stack.A, stack.B = (nn.Parameter(t) for t in self.window(stack, self.flats))
+
+@patch
+def window(self: LoraPopulation,
+    stack: Stack, # one target layer
+    flats: Sequence[Tensor], # laid out as the masters: masters, casts, gradients or moments
+) -> tuple[Tensor, Tensor]: # A (M, r, d_in) and B (M, d_out, r), views
+    "One layer's part of flat matrices."
+    return window(flats[stack.flat], stack.start, self.rank, *self.shapes[stack.layer])
 
 # %% ../nbs/06_lora.ipynb #e3c9d42e
 def check_population(
@@ -295,38 +363,99 @@ def check_population(
 
 # %% ../nbs/06_lora.ipynb #7644bf3b
 @patch
+@torch.no_grad()
+def casts(self: LoraPopulation,
+    dtype: torch.dtype, # compute dtype
+) -> dict[str, tuple[Tensor, Tensor]]: # layer path -> A (M, r, d_in), B (M, d_out, r)
+    "Everybody's factors in the compute dtype, up to date."
+    stamp = tuple(flat._version for flat in self.flats)
+    kept = self._casts.get(dtype)
+    if kept is None:
+        flats = [flat if flat.dtype == dtype else flat.to(dtype) for flat in self.flats]
+        kept = self._casts[dtype] = [stamp, flats, {layer: self.window(stack, flats) for layer, stack in self.stacks.items()}]
+    elif kept[0] != stamp:
+        for copy, flat in zip(kept[1], self.flats):
+            if copy is not flat: copy.copy_(flat)
+        kept[0] = stamp
+    return kept[2]
+
+@patch
 def factors(self: LoraPopulation,
     stack: Stack, # one target layer
     plan: RowPlan, # gives the members present
     dtype: torch.dtype, # compute dtype
-) -> tuple[Tensor, Tensor]: # A (K, r, d_in), B (K, d_out, r), in the compute dtype
-    "The factors of the members present, cast from the masters."
-    recording, stamp = torch.is_grad_enabled(), (stack.A._version, stack.B._version, dtype)
-    if not recording:
-        kept = plan.cache.get(stack.layer)
-        if kept is not None and kept[0] == stamp: return kept[1]
-    everyone = len(plan.members) == len(self.names)
-    A, B = ((t if everyone else t.index_select(0, plan.index("members", t.device))).to(dtype) for t in (stack.A, stack.B))
-    if not recording: plan.cache[stack.layer] = (stamp, (A, B))
-    return A, B
+) -> tuple[Tensor, Tensor]: # A (K, r, d_in), B (K, d_out, r), in the compute dtype, without gradient
+    "The factors of the members present: a window where they are neighbors, else a copy that lasts as long as the plan."
+    A, B = self.casts(dtype)[stack.layer]
+    first, last = plan.members[0], plan.members[-1]
+    if last - first + 1 == len(plan.members): return A[first : last + 1], B[first : last + 1]
+    stamp = (self._casts[dtype][0], dtype)
+    kept = plan.cache.get(stack.layer)
+    if kept is None or kept[0] != stamp:
+        kept = plan.cache[stack.layer] = (stamp, tuple(t.index_select(0, plan.index("members", t.device)) for t in (A, B)))
+    return kept[1]
 
 # %% ../nbs/06_lora.ipynb #0ebcd1e1
 @patch
-def _hook(self: LoraPopulation, stack: Stack, module: nn.Module, args: tuple, output: Tensor) -> Tensor | None:
-    "Add each row's LoRA term to the output of one target layer."
+def _forward(self: LoraPopulation, stack: Stack, module: nn.Linear, x: Tensor) -> Tensor:
+    "A target layer: the base's product, and each row's LoRA term inside of `rows`."
     plan = self._plan
-    if plan is None or not plan.members: return None
-    if output.shape[0] != plan.n_rows:
-        raise ValueError(f"{stack.layer}: batch of {output.shape[0]} rows inside rows(...) of {plan.n_rows} members; give one member a row")
-    A, B = self.factors(stack, plan, output.dtype)
-    result = add_lora(args[0].to(output.dtype), output, A, B, self.alpha / self.rank, plan)
-    if result.requires_grad: result.register_hook(partial(self._check_backward, plan))
-    return result
+    if plan is None or not plan.members: return F.linear(x, module.weight, module.bias)
+    if x.shape[0] != plan.n_rows:
+        raise ValueError(f"{stack.layer}: batch of {x.shape[0]} rows inside rows(...) of {plan.n_rows} members; give one member a row")
+    if torch.is_grad_enabled(): return StackedLinear.apply(x, stack.A, stack.B, self, stack, module, plan)
+    out = F.linear(x, module.weight, module.bias)
+    add_lora(x.to(out.dtype), out, *self.factors(stack, plan, out.dtype), self.alpha / self.rank, plan)
+    return out
+
+# %% ../nbs/06_lora.ipynb #e65c2d0b
+class StackedLinear(torch.autograd.Function):
+    "A linear layer with the adapters of several members, as one node of the graph."
+    @staticmethod
+    def forward(ctx, x, A, B, population, stack, module, plan):
+        out = F.linear(x, module.weight, module.bias)
+        factors = population.factors(stack, plan, out.dtype)
+        hidden = add_lora(x.to(out.dtype), out, *factors, population.alpha / population.rank, plan)
+        ctx.save_for_backward(x, hidden, *factors)
+        ctx.facts = population, stack, module, plan
+        return out
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x, hidden, A, B), (population, stack, module, plan) = ctx.saved_tensors, ctx.facts
+        if population._plan is not plan:                                           # activation checkpointing would recompute other rows
+            raise RuntimeError("backward outside of its rows(...) context: call loss.backward() before leaving it")
+        of_A, of_B, of_hidden = lora_gradients(grad, x.to(grad.dtype), hidden, A, B, population.alpha / population.rank, plan)
+        of_x = None
+        if ctx.needs_input_grad[0]:
+            of_x = grad @ module.weight.to(grad.dtype)
+            add_slots(of_x, of_hidden, A, plan)
+            of_x = of_x.to(x.dtype)
+        return of_x, *population._collect(stack, plan, of_A, of_B), None, None, None, None
+
+# %% ../nbs/06_lora.ipynb #b88855b5
+@patch
+def _collect(self: LoraPopulation, stack: Stack, plan: RowPlan, of_A: Tensor, of_B: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    "Add the gradients of the members present to the flat gradients, or give them to autograd."
+    found, first, last = (of_A, of_B), plan.members[0], plan.members[-1]
+    neighbors = last - first + 1 == len(plan.members)
+    if self._grads is not None:
+        for total, part in zip(self._grads[1][stack.layer], found):
+            if neighbors: total[first : last + 1].add_(part)
+            else: total.index_add_(0, plan.index("members", part.device), part.to(total.dtype))
+        return None, None
+    if len(plan.members) == len(self.names): return found
+    return tuple(part.new_zeros(len(self.names), *part.shape[1:]).index_copy_(0, plan.index("members", part.device), part) for part in found)
 
 @patch
-def _check_backward(self: LoraPopulation, plan: RowPlan, grad: Tensor) -> None:
-    "Refuse a backward pass that has left its row context: activation checkpointing would recompute other rows."
-    if self._plan is not plan: raise RuntimeError("backward outside of its rows(...) context: call loss.backward() before leaving it")
+@contextmanager
+def collecting(self: LoraPopulation):
+    "Sum the gradients of all backward passes inside in flat matrices, zero at first."
+    if self._grads is not None: raise RuntimeError("collecting() inside collecting(): leave the first context before the next")
+    flats = [torch.zeros_like(flat) for flat in self.flats]
+    self._grads = flats, {layer: self.window(stack, flats) for layer, stack in self.stacks.items()}
+    try: yield flats
+    finally: self._grads = None
 
 # %% ../nbs/06_lora.ipynb #1d159f49
 @patch
@@ -570,9 +699,8 @@ def checkpointing(self: LoraPopulation,
 
 @patch
 def close(self: LoraPopulation) -> None:
-    "Take the hooks off: the base is a plain model again."
-    for hook in self._hooks: hook.remove()
-    self._hooks.clear()
+    "Give the layers their own forward back: the base is a plain model again."
+    for module in self.layers.values(): vars(module).pop("forward", None)
 
 # %% ../nbs/06_lora.ipynb #0c7bca24
 @patch
