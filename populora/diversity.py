@@ -11,9 +11,12 @@ __all__ = ['MEASURES', 'FLAGS', 'ENCODERS', 'parse_program', 'ast_depth', 'cyclo
            'clusters', 'repetition_penalty', 'ProgramAbstraction', 'abstraction_prompt', 'extract_program',
            'ModelAbstraction', 'code_features', 'word_features', 'hash_feature', 'hashed_encoder', 'SentenceEncoder',
            'SkillEncoder', 'Thresholds', 'calibrate_thresholds', 'penalty_report', 'in_zone', 'Remembered',
-           'MemoryBank', 'nearest', 'replay_size']
+           'MemoryBank', 'nearest', 'replay_size', 'cross_iteration_repetition', 'intra_iteration_repetition',
+           'distribution_spread', 'challenger_entropy', 'judge_prompt', 'ModelJudge', 'probe_script', 'probe_rows',
+           'BehaviourJudge', 'judge_repetition_ratio', 'diversity_measures', 'five_measures', 'IllusionPair',
+           'illusion_pairs']
 
-# %% ../nbs/08_diversity.ipynb #faa53d7d
+# %% ../nbs/08_diversity.ipynb #b636265e
 import ast
 import hashlib
 import io
@@ -26,15 +29,16 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from fastcore.basics import patch
 
-from .problems import Problem
+from .problems import Problem, rename_entry
 
-# %% ../nbs/08_diversity.ipynb #027f108f
+# %% ../nbs/08_diversity.ipynb #6e51dcbe
 def parse_program(
     program: str,  # Python source
 ) -> ast.Module:  # its syntax tree
@@ -48,7 +52,7 @@ def parse_program(
     except (ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"program does not parse: {str(error) or type(error).__name__}") from None
 
-# %% ../nbs/08_diversity.ipynb #83baf941
+# %% ../nbs/08_diversity.ipynb #d5a57d72
 _MARKERS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 
 
@@ -63,7 +67,7 @@ def ast_depth(
         stack.extend((child, depth + 1) for child in ast.iter_child_nodes(node) if not isinstance(child, _MARKERS))
     return deepest
 
-# %% ../nbs/08_diversity.ipynb #98202643
+# %% ../nbs/08_diversity.ipynb #093cb303
 _BRANCHES = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.Assert)
 
 
@@ -84,7 +88,7 @@ def cyclomatic(
             points += not always
     return points
 
-# %% ../nbs/08_diversity.ipynb #2f388dbd
+# %% ../nbs/08_diversity.ipynb #0d889e60
 _NOT_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 _SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -112,7 +116,7 @@ def code_lines(
         lines.update(range(token.start[0], token.end[0] + 1))
     return len(lines)
 
-# %% ../nbs/08_diversity.ipynb #7d70f4ae
+# %% ../nbs/08_diversity.ipynb #7338df4d
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -137,7 +141,7 @@ def bound_names(
             names.add(node.asname)
     return names
 
-# %% ../nbs/08_diversity.ipynb #a10275aa
+# %% ../nbs/08_diversity.ipynb #a7a07d46
 MEASURES = ("ast_depth", "cyclomatic", "lines", "variables")
 
 
@@ -160,7 +164,7 @@ def mean_complexity(
     "The mean of each measure over a batch of programs."
     return {name: statistics.fmean(item[name] for item in measured) for name in MEASURES} if measured else None
 
-# %% ../nbs/08_diversity.ipynb #7af7b3fc
+# %% ../nbs/08_diversity.ipynb #5d0aac3c
 def cell_of(
     measured: Mapping[str, float],  # result of `complexity`
     exact: int = 16,  # m: values up to this have a bin each
@@ -169,7 +173,7 @@ def cell_of(
     values = [int(measured[name]) for name in MEASURES]
     return tuple(v if v <= exact else exact + (-(-v // exact) - 1).bit_length() for v in values)
 
-# %% ../nbs/08_diversity.ipynb #c6c962d7
+# %% ../nbs/08_diversity.ipynb #5c2836e7
 def effective_number(
     counts: Iterable[int],  # occurrences of each category, >= 0
 ) -> float:  # between 1 and the number of categories that occur; 0 when there are none
@@ -178,7 +182,7 @@ def effective_number(
     total = sum(counts)
     return math.exp(-sum(count / total * math.log(count / total) for count in counts)) if counts else 0.0
 
-# %% ../nbs/08_diversity.ipynb #4d513233
+# %% ../nbs/08_diversity.ipynb #4833e42b
 class Coverage:
     "The cells of the discretised complexity space that programs have occupied so far."
 
@@ -212,7 +216,7 @@ class Coverage:
     def __repr__(self) -> str:
         return f"Coverage(exact={self.exact}, cells={self.cells}, programs={self.counts.total()})"
 
-# %% ../nbs/08_diversity.ipynb #008f8336
+# %% ../nbs/08_diversity.ipynb #da8d71d4
 @patch
 def update(
     self: Coverage,
@@ -237,7 +241,7 @@ def merge(
     self.counts.update(other.counts)
     return self.cells - before
 
-# %% ../nbs/08_diversity.ipynb #c509f431
+# %% ../nbs/08_diversity.ipynb #2837f10b
 def spread(
     programs: Iterable[str | Mapping[str, float]],  # sources, or results of `complexity`
     exact: int = 16,  # as in `Coverage`
@@ -248,7 +252,7 @@ def spread(
     deviations = {name: statistics.pstdev(item[name] for item in measured) if measured else 0.0 for name in MEASURES}
     return {"cells": len(counts), "effective_cells": effective_number(counts.values()), **deviations}
 
-# %% ../nbs/08_diversity.ipynb #c3efe616
+# %% ../nbs/08_diversity.ipynb #aee55ac5
 _PLACEHOLDERS = {bool: True, int: 0, float: 0.0, complex: 0j, str: "s", bytes: b"s"}
 
 
@@ -276,7 +280,7 @@ class _Anonymizer(ast.NodeTransformer):
             node.names = [self._name(name) for name in node.names]
         return self.generic_visit(node)
 
-# %% ../nbs/08_diversity.ipynb #a1d38f79
+# %% ../nbs/08_diversity.ipynb #d7bd887f
 def program_form(
     program: str,  # Python source
     constants: bool = False,  # also anonymise constants: the shape
@@ -297,7 +301,7 @@ def program_form(
     except RecursionError:
         return program  # nested hundreds of levels deep: compared as written
 
-# %% ../nbs/08_diversity.ipynb #8928927f
+# %% ../nbs/08_diversity.ipynb #d9acd186
 def _digest(*parts) -> str:
     "A short hash of JSON-able parts."
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -337,7 +341,7 @@ class DuplicateFilter:
     def __len__(self) -> int:
         return len(self.exact)
 
-# %% ../nbs/08_diversity.ipynb #8e51fb43
+# %% ../nbs/08_diversity.ipynb #5c49e74d
 @patch
 def check(
     self: DuplicateFilter,
@@ -359,7 +363,7 @@ def add(
     self.near.add(near)
     return found
 
-# %% ../nbs/08_diversity.ipynb #39c7b6ca
+# %% ../nbs/08_diversity.ipynb #4f7e8745
 _ESCAPES = {"locals", "vars", "globals", "eval", "exec", "dir"}  # ways to read a name without naming it
 _UNFOLLOWED = (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await, ast.Delete, ast.ClassDef, ast.AsyncFunctionDef)
 _CHANGING = (ast.Call, ast.NamedExpr, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)  # expressions that may change objects
@@ -399,7 +403,7 @@ def aliases(
 
     return close
 
-# %% ../nbs/08_diversity.ipynb #d4ed51b8
+# %% ../nbs/08_diversity.ipynb #357e258c
 class InputFlow:
     "An approximate walk through a function that follows what may depend on its input."
 
@@ -443,7 +447,7 @@ class InputFlow:
             tainted = step(statement, tainted, steered)
         return tainted
 
-# %% ../nbs/08_diversity.ipynb #dd6fbb0a
+# %% ../nbs/08_diversity.ipynb #f9d63f19
 @patch
 def on_return(self: InputFlow, node, tainted, steered):
     "What is returned is the answer."
@@ -477,7 +481,7 @@ def on_augassign(self: InputFlow, node, tainted, steered):
     "As an assignment."
     return self.on_assign(node, tainted, steered)
 
-# %% ../nbs/08_diversity.ipynb #819f2f4c
+# %% ../nbs/08_diversity.ipynb #b8c820ba
 @patch
 def on_if(self: InputFlow, node, tainted, steered):
     "Both sides, joined."
@@ -504,7 +508,7 @@ def on_for(self: InputFlow, node, tainted, steered):
     "As a `while` with a target."
     return self.on_while(node, tainted, steered)
 
-# %% ../nbs/08_diversity.ipynb #ac967b36
+# %% ../nbs/08_diversity.ipynb #beda995c
 @patch
 def on_functiondef(self: InputFlow, node, tainted, steered):
     "The name depends on the input if the function does."
@@ -544,7 +548,7 @@ def on_other(self: InputFlow, node, tainted, steered):
     self.used |= steered or self.reads(tainted, node)
     return tainted | bound_names(node) if self.used else tainted
 
-# %% ../nbs/08_diversity.ipynb #93e78f04
+# %% ../nbs/08_diversity.ipynb #952da859
 def entry_point(
     program: str,  # Python source
 ) -> ast.FunctionDef | None:  # the last top-level `f`, or None
@@ -567,7 +571,7 @@ def ignores_input(
     except RecursionError:
         return False  # hundreds of branches inside one another
 
-# %% ../nbs/08_diversity.ipynb #1de8b160
+# %% ../nbs/08_diversity.ipynb #743f6633
 def returns_argument(
     program: str,  # Python source with the entry point `f`
 ) -> bool:
@@ -590,7 +594,7 @@ def returns_argument(
         holds = holds | targets if value.id in holds else holds - targets
     return False
 
-# %% ../nbs/08_diversity.ipynb #7ec4dfa3
+# %% ../nbs/08_diversity.ipynb #8f10ea0f
 def mixing_operations(
     program: str,  # Python source
 ) -> int:
@@ -614,7 +618,7 @@ def hash_like(
     "Whether a program looks like a hash function (a heuristic)."
     return mixing_operations(program) >= threshold
 
-# %% ../nbs/08_diversity.ipynb #ae1e06c7
+# %% ../nbs/08_diversity.ipynb #9db16de2
 FLAGS = ("duplicate", "near_duplicate", "constant", "ignores_input", "trivial", "hash_like")
 
 
@@ -641,7 +645,7 @@ def exploit_counts(
     counts = Counter(name for names in flags for name in names)
     return {f"{name}s" if name.endswith("duplicate") else name: counts[name] for name in FLAGS}
 
-# %% ../nbs/08_diversity.ipynb #ec796209
+# %% ../nbs/08_diversity.ipynb #baa4c5e2
 def ngram_features(
     texts: Sequence[str],  # split at white space
     order: int,  # n
@@ -674,7 +678,7 @@ def shared_ngrams(
     )
     return (left @ right.T).toarray()
 
-# %% ../nbs/08_diversity.ipynb #6bfd06e4
+# %% ../nbs/08_diversity.ipynb #ac531c25
 def bleu_scores(
     hypotheses: Sequence[str],  # (n,) texts
     references: Sequence[str],  # (m,) texts
@@ -686,17 +690,16 @@ def bleu_scores(
         return np.zeros((len(hypotheses), len(references)))
     own, other = (np.array([len(text.split()) for text in texts], dtype=np.float64) for texts in (hypotheses, references))
     log_bleu = np.minimum(0.0, 1.0 - other[None, :] / np.maximum(own, 1.0)[:, None])  # brevity
-    for n in range(1, order + 1):
-        matches = shared_ngrams(hypotheses, references, n)
-        unigrams = matches if n == 1 else unigrams
+    counts = [shared_ngrams(hypotheses, references, n) for n in range(1, order + 1)]
+    for n, matches in enumerate(counts, start=1):
         log_bleu += np.log(np.where(matches > 0, matches, epsilon) / np.maximum(own - n + 1, 1.0)[:, None]) / order
-    scores = np.where(unigrams > 0, np.exp(np.minimum(log_bleu, 0.0)), 0.0)
+    scores = np.where(counts[0] > 0, np.exp(np.minimum(log_bleu, 0.0)), 0.0)
     left, right = ([" ".join(text.split()) for text in texts] for texts in (hypotheses, references))
     places = {text: number for number, text in enumerate(dict.fromkeys([*left, *right]))}
     scores[np.array([places[text] for text in left])[:, None] == np.array([places[text] for text in right])] = 1.0
     return scores
 
-# %% ../nbs/08_diversity.ipynb #8c8dce5a
+# %% ../nbs/08_diversity.ipynb #805e74a9
 def bleu_similarity(
     texts: Sequence[str],  # (n,) questions; memory grows with n squared, so keep n to a batch
     symmetrize: str = "mean",  # "mean" of both directions, or "first": the earlier text is the hypothesis (R-Zero's code)
@@ -710,7 +713,7 @@ def bleu_similarity(
     upper = np.triu(scores, 1)
     return upper + upper.T + np.eye(len(texts))
 
-# %% ../nbs/08_diversity.ipynb #88a676d4
+# %% ../nbs/08_diversity.ipynb #a7a27e75
 def unit_rows(
     embeddings,  # (n, d) numbers
 ) -> np.ndarray:  # (n, d) float32, every row of length 1
@@ -734,7 +737,7 @@ def cosine_similarity(
     np.fill_diagonal(similarity, 1.0)
     return similarity
 
-# %% ../nbs/08_diversity.ipynb #839bda49
+# %% ../nbs/08_diversity.ipynb #76e5c2ab
 def clusters(
     similarity: np.ndarray,  # (n, n), symmetric
     distance_threshold: float = 0.5,  # clusters at this distance or farther stay apart
@@ -752,7 +755,7 @@ def clusters(
     numbers = {label: number for number, label in enumerate(dict.fromkeys(labels.tolist()))}
     return np.array([numbers[label] for label in labels.tolist()], dtype=np.int64)
 
-# %% ../nbs/08_diversity.ipynb #6ab8b131
+# %% ../nbs/08_diversity.ipynb #d9fbe704
 def repetition_penalty(
     similarity: np.ndarray,  # (n, n), symmetric
     distance_threshold: float = 0.5,  # as in `clusters`
@@ -768,7 +771,7 @@ def repetition_penalty(
     penalty[kept] = np.bincount(labels)[labels] / max(1, len(kept)) if len(kept) else 0.0
     return penalty
 
-# %% ../nbs/08_diversity.ipynb #2c19fad8
+# %% ../nbs/08_diversity.ipynb #6c2ac736
 class ProgramAbstraction:
     "Turns programs, or problems that hold one, into anonymous programs."
 
@@ -796,7 +799,7 @@ class ProgramAbstraction:
         except ValueError:
             return program.strip()
 
-# %% ../nbs/08_diversity.ipynb #041fc8f0
+# %% ../nbs/08_diversity.ipynb #e285d2df
 def abstraction_prompt(
     question: str,  # a question in words
 ) -> str:
@@ -824,7 +827,7 @@ def extract_program(
         text = reply[start.start() :].split("```")[0] if start else reply
     return text.strip()
 
-# %% ../nbs/08_diversity.ipynb #9d017ac0
+# %% ../nbs/08_diversity.ipynb #5b3892f4
 class ModelAbstraction:
     "Turns questions into anonymous programs with a language model; the programs are never executed."
 
@@ -866,7 +869,7 @@ class ModelAbstraction:
         "The share of replies so far that were programs; NaN before the first."
         return self.parsed / self.asked if self.asked else math.nan
 
-# %% ../nbs/08_diversity.ipynb #08967fa2
+# %% ../nbs/08_diversity.ipynb #ccb320dc
 def code_features(
     program: str,  # Python source
 ) -> list[str] | None:  # None when it does not parse, or holds no statement
@@ -896,7 +899,7 @@ def word_features(
     words = re.findall(r"\w+|[^\w\s]", text.lower())
     return [" ".join(words[i : i + order]) for order in orders for i in range(len(words) - order + 1)] or [f"text:{text}"]
 
-# %% ../nbs/08_diversity.ipynb #39f27069
+# %% ../nbs/08_diversity.ipynb #35f7cdeb
 def hash_feature(
     feature: str,
     dimensions: int,  # coordinates to choose from
@@ -923,7 +926,7 @@ def hashed_encoder(
             row[hash_feature(text, dimensions)[0]] = 1.0
     return unit_rows(rows)
 
-# %% ../nbs/08_diversity.ipynb #6ec4a315
+# %% ../nbs/08_diversity.ipynb #4b99f6b9
 ENCODERS = {  # what the model cards say; licence in words, so that nobody can miss it
     "jinaai/jina-code-embeddings-1.5b": {
         "prefix": "Candidate code snippet:\n", "dimensions": (128, 256, 512, 1024, 1536), "licence": "CC-BY-NC-4.0: no commercial use",
@@ -957,13 +960,17 @@ class SentenceEncoder:
         self.dimensions, self.batch_size, self.device, self.dtype, self.max_tokens = dimensions, batch_size, device, dtype, max_tokens
         self.network = None
 
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        "Encode texts: (n, d) float32 unit rows."
+        return self.encode(texts)
+
     def __repr__(self) -> str:
         return f"SentenceEncoder({self.model!r}, prefix={self.prefix!r}, dimensions={self.dimensions}, licence={self.licence!r})"
 
-# %% ../nbs/08_diversity.ipynb #f84d492e
+# %% ../nbs/08_diversity.ipynb #6e6e0fc0
 @patch
-def load(self: SentenceEncoder):
-    "Load the network once."
+def loaded(self: SentenceEncoder):
+    "The network, loaded once."
     if self.network is None:
         try:
             from sentence_transformers import SentenceTransformer
@@ -977,19 +984,19 @@ def load(self: SentenceEncoder):
 
 
 @patch
-def __call__(
+def encode(
     self: SentenceEncoder,
     texts: Sequence[str],
 ) -> np.ndarray:  # (n, d) float32 unit rows
     "Encode texts."
-    network = self.load()
+    network = self.loaded()
     width = self.dimensions or network.get_sentence_embedding_dimension()
     if not len(texts):
         return np.zeros((0, width), dtype=np.float32)
     rows = network.encode(list(texts), prompt=self.prefix or None, batch_size=self.batch_size, show_progress_bar=False, convert_to_tensor=True)
     return unit_rows(rows.float().cpu().numpy())
 
-# %% ../nbs/08_diversity.ipynb #782922a4
+# %% ../nbs/08_diversity.ipynb #b1b5f336
 class SkillEncoder:
     "An abstraction followed by an encoder, cached by content."
 
@@ -1005,6 +1012,10 @@ class SkillEncoder:
         self.codes: dict = {}  # item (or its key) -> text
         self.rows: dict[str, np.ndarray] = {}  # text -> unit row
 
+    def __call__(self, items: Sequence) -> np.ndarray:
+        "Embed questions, programs or problems by the skill that they ask for: (n, d) float32 unit rows."
+        return self.embed(items)
+
     def fill(
         self,
         known: dict,  # extended
@@ -1017,7 +1028,7 @@ class SkillEncoder:
             keys, values = zip(*missing[start : start + self.batch_size], strict=True)
             known.update(zip(keys, compute(list(values)), strict=True))
 
-# %% ../nbs/08_diversity.ipynb #29e936d1
+# %% ../nbs/08_diversity.ipynb #5843bb5d
 @patch
 def texts(
     self: SkillEncoder,
@@ -1032,7 +1043,7 @@ def texts(
 
 
 @patch
-def __call__(
+def embed(
     self: SkillEncoder,
     items: Sequence,  # questions, programs or problems
 ) -> np.ndarray:  # (n, d) float32 unit rows
@@ -1041,7 +1052,7 @@ def __call__(
     self.fill(self.rows, zip(codes, codes, strict=True), lambda texts: unit_rows(self.encoder(texts)))
     return np.stack([self.rows[code] for code in codes]) if codes else unit_rows(self.encoder([]))
 
-# %% ../nbs/08_diversity.ipynb #9fa26fa5
+# %% ../nbs/08_diversity.ipynb #b3e7652d
 @dataclass(frozen=True)
 class Thresholds:
     "Where similarity begins to cost; the defaults are the papers', on their encoder."
@@ -1070,7 +1081,7 @@ def calibrate_thresholds(
     scale = 1 - baseline
     return Thresholds(baseline + papers.tau_max * scale, baseline + papers.tau_mean * scale, papers.distance * scale, baseline)
 
-# %% ../nbs/08_diversity.ipynb #8350ce0d
+# %% ../nbs/08_diversity.ipynb #f4ed3a15
 def penalty_report(
     penalty: Sequence[float],  # (n,)
     name: str = "penalty",  # for the warning
@@ -1088,7 +1099,7 @@ def penalty_report(
         warnings.warn(f"{name} is {values[0]:.3g} for all {len(values)} items, so it teaches nothing: calibrate the thresholds", stacklevel=2)
     return report
 
-# %% ../nbs/08_diversity.ipynb #174a255a
+# %% ../nbs/08_diversity.ipynb #85742e45
 def in_zone(
     consistency: float | None,  # share of the answers that agree; None or NaN = unknown
     low: float = 0.3,  # R-Zero's and R-Diverse's bounds, both included
@@ -1127,13 +1138,17 @@ class MemoryBank:
         self.entries: list[Remembered] = []
         self.blocks: list[np.ndarray] = []  # (n_i, d) float32 unit rows, in the order of the entries
 
+    def add(self, items: Sequence, embeddings, labels: Sequence[str | None], iteration: int, consistency: Sequence | None = None) -> int:
+        "Remember the questions of an iteration: see `remember`."
+        return self.remember(items, embeddings, labels, iteration, consistency)
+
     def __len__(self) -> int:
         return len(self.entries)
 
     def __repr__(self) -> str:
         return f"MemoryBank(gamma={self.gamma}, tau_max={self.tau_max:.3g}, tau_mean={self.tau_mean:.3g}, cap={self.cap}, entries={len(self)})"
 
-# %% ../nbs/08_diversity.ipynb #90ac8fb6
+# %% ../nbs/08_diversity.ipynb #78f07377
 def nearest(
     queries: np.ndarray,  # (n, d) unit rows
     blocks: Iterable[np.ndarray],  # (n_i, d) unit rows
@@ -1163,7 +1178,7 @@ def nearest(
         offset += len(block)
     return best, place
 
-# %% ../nbs/08_diversity.ipynb #1d4a2afb
+# %% ../nbs/08_diversity.ipynb #c939d8e2
 @patch
 def terms(
     self: MemoryBank,
@@ -1194,9 +1209,9 @@ def penalty(
         total += (1 - self.gamma) * np.maximum(0.0, mean - self.tau_mean)
     return total
 
-# %% ../nbs/08_diversity.ipynb #a8ab5386
+# %% ../nbs/08_diversity.ipynb #467f8bcc
 @patch
-def add(
+def remember(
     self: MemoryBank,
     items: Sequence,  # (n,) questions, or problems as dicts: anything JSON can hold
     embeddings,  # (n, d) unit rows
@@ -1232,7 +1247,7 @@ def keep(
     self.entries = [self.entries[i] for i in positions]
     self.blocks = [rows] if len(positions) else []
 
-# %% ../nbs/08_diversity.ipynb #0d51c811
+# %% ../nbs/08_diversity.ipynb #dbb5c310
 @patch
 def state_dict(self: MemoryBank) -> dict:
     "Everything needed to continue; the vectors stay numpy arrays."
@@ -1274,7 +1289,7 @@ def load(
         self.load_state_dict({**state, "blocks": [arrays[str(number)] for number in range(len(arrays.files))]})
     return self
 
-# %% ../nbs/08_diversity.ipynb #158bce8c
+# %% ../nbs/08_diversity.ipynb #03cfed58
 @patch
 def replay(
     self: MemoryBank,
@@ -1302,3 +1317,231 @@ def replay_size(
     if not 0 <= rho <= 1:
         raise ValueError(f"rho={rho}: must lie in [0, 1]")
     return min(int(batch * rho + 0.5), available)
+
+# %% ../nbs/08_diversity.ipynb #92ef439b
+def cross_iteration_repetition(
+    embeddings,  # (n, d) of the new questions
+    memory: Sequence,  # (n_i, d) blocks of earlier questions
+) -> dict[str, float | None]:  # "max", "mean"; None when there is nothing to compare
+    "Mean over the new questions of the largest and of the mean cosine to earlier questions."
+    rows, blocks = unit_rows(embeddings), [unit_rows(block) for block in memory if len(block)]
+    if not len(rows) or not blocks:
+        return {"max": None, "mean": None}
+    centre = sum(block.sum(axis=0, dtype=np.float64) for block in blocks) / sum(map(len, blocks))
+    return {"max": float(nearest(rows, blocks)[0].mean(dtype=np.float64)), "mean": float((rows.astype(np.float64) @ centre).mean())}
+
+
+def intra_iteration_repetition(
+    embeddings,  # (n, d)
+) -> float | None:  # in [-1, 1]; None below two questions
+    "Mean cosine over all pairs, without making the pairs: (|sum of e|^2 - n) / (n (n - 1))."
+    rows = unit_rows(embeddings).astype(np.float64)
+    n = len(rows)
+    return float((np.square(rows.sum(axis=0)).sum() - np.square(rows).sum()) / (n * (n - 1))) if n > 1 else None
+
+
+def distribution_spread(
+    embeddings,  # (n, d)
+) -> float | None:  # >= 0; None without questions
+    "Mean distance to the centroid."
+    rows = unit_rows(embeddings).astype(np.float64)
+    return float(np.linalg.norm(rows - rows.mean(axis=0), axis=1).mean()) if len(rows) else None
+
+# %% ../nbs/08_diversity.ipynb #986c39d0
+def challenger_entropy(
+    entropies: Sequence[Sequence[float]],  # one list a rollout: entropy of the policy at each sampled token, in nats
+    rollouts: int = 200,  # read at most so many
+) -> float | None:  # nats a token; None without tokens
+    "Mean entropy a token."
+    values = [value for rollout in entropies[:rollouts] for value in rollout]
+    return statistics.fmean(values) if values else None
+
+# %% ../nbs/08_diversity.ipynb #be19c89a
+def judge_prompt(
+    first: str,  # a new question
+    second: str,  # an earlier one
+) -> str:
+    "Ask whether two questions need the same reasoning."
+    return (
+        "Compare two questions. They are equivalent when the same chain of reasoning answers both: the same relations between the same "
+        "number of quantities. Different names, objects, stories and numbers do not matter; another operation or another unknown does.\n"
+        f"\nFirst question:\n{first}\n\nSecond question:\n{second}\n\nAre they equivalent? Reply with one word, yes or no.\n"
+    )
+
+
+class ModelJudge:
+    "A language model as a judge of equivalence."
+
+    def __init__(
+        self,
+        generate: Callable[[list[str]], list[str]],  # prompts -> one text each, at temperature 0
+        prompt: Callable[[str, str], str] = judge_prompt,
+    ):
+        self.generate, self.prompt = generate, prompt
+
+    def __call__(
+        self,
+        pairs: Sequence[tuple[str, str]],  # (new question, earlier question)
+    ) -> list[bool | None]:  # None where the reply is neither yes nor no
+        "Judge pairs of questions."
+        replies = self.generate([self.prompt(*pair) for pair in pairs]) if len(pairs) else []
+        words = [re.findall(r"\b(yes|no)\b", reply.lower()) for reply in replies]
+        return [found[-1] == "yes" if found else None for found in words]
+
+# %% ../nbs/08_diversity.ipynb #ac393dde
+def probe_script(
+    program: str,  # Python source with one entry point
+) -> str:  # a program whose `f(rows)` calls the entry point on every row
+    "Wrap a program so that one run answers many argument lists; an error becomes its name."
+    return rename_entry(program, new="solver") + (
+        "\n\ndef f(rows):\n    out = []\n    for row in rows:\n        try:\n            out.append(solver(*row))\n"
+        "        except Exception as error:\n            out.append(type(error).__name__)\n    return out\n"
+    )
+
+
+def probe_rows(
+    arity: int,  # number of arguments
+    probes: int = 6,  # argument sets
+    seed: int = 0,
+) -> list[list[list[int]]]:  # (probes, orders, arity)
+    "Random whole numbers for each probe, in all orders (in the given order above four arguments)."
+    rng = np.random.default_rng([seed, arity])
+    drawn = [[2 + int(rng.random() * 60) for _ in range(arity)] for _ in range(probes)]
+    return [[list(order) for order in permutations(row)] if arity <= 4 else [row] for row in drawn]
+
+# %% ../nbs/08_diversity.ipynb #68d56087
+class BehaviourJudge:
+    "Judges two items equivalent when their programs behave alike; programs run in the sandbox that is passed in."
+
+    def __init__(
+        self,
+        execute_many: Callable,  # [(program, args)] -> outcomes with `.value` (a canonical literal or None): a sandbox's method
+        program_of: Callable = str,  # item -> program; raises or returns "" where there is none
+        probes: int = 6,
+        seed: int = 0,
+    ):
+        self.execute_many, self.program_of, self.probes, self.seed = execute_many, program_of, probes, seed
+        self.known: dict[str, tuple | None] = {}  # program -> signature
+
+    def __call__(self, pairs: Sequence[tuple]) -> list[bool | None]:
+        "Judge pairs (new item, earlier item); None where the behaviour of one of them is not known."
+        found = self.signatures([self.program_of(item) for pair in pairs for item in pair])
+        return [None if a is None or b is None else a == b for a, b in zip(found[::2], found[1::2], strict=True)]
+
+    def job(
+        self,
+        program: str,
+    ) -> tuple[str, str, int, int] | None:  # script, arguments, arity, orders of each probe; None when nothing can be run
+        "What to run for a program."
+        try:
+            functions = [node for node in parse_program(program).body if isinstance(node, ast.FunctionDef)]
+            arity = len(functions[-1].args.args)
+            rows = probe_rows(arity, self.probes, self.seed)
+            return probe_script(program), repr([row for orders in rows for row in orders]), arity, len(rows[0])
+        except (ValueError, IndexError):
+            return None
+
+    def read(
+        self,
+        value: str | None,  # canonical literal of the list of outputs
+        arity: int,
+        orders: int,  # outputs that belong to one probe
+    ) -> tuple | None:  # None when more than half of the outputs are errors
+        "The signature of a program."
+        outputs = ast.literal_eval(value) if value is not None else []
+        errors = sum(isinstance(output, str) and output.endswith("Error") for output in outputs)
+        if not outputs or errors > len(outputs) / 2:
+            return None
+        return (arity, *(tuple(sorted(map(repr, outputs[i : i + orders]))) for i in range(0, len(outputs), orders)))
+
+# %% ../nbs/08_diversity.ipynb #3669c47e
+@patch
+def signatures(
+    self: BehaviourJudge,
+    programs: Sequence[str],
+) -> list[tuple | None]:  # None: the behaviour is not known
+    "The behaviour of programs; each is run once."
+    jobs = {program: self.job(program) for program in dict.fromkeys(programs) if program not in self.known}
+    runnable = {program: job for program, job in jobs.items() if job is not None}
+    outcomes = self.execute_many([job[:2] for job in runnable.values()]) if runnable else []
+    self.known.update(dict.fromkeys(jobs))
+    for (program, job), outcome in zip(runnable.items(), outcomes, strict=True):
+        self.known[program] = self.read(outcome.value, *job[2:])
+    return [self.known[program] for program in programs]
+
+# %% ../nbs/08_diversity.ipynb #d3ec1c1e
+def judge_repetition_ratio(
+    items: Sequence,  # (n,) new questions
+    embeddings,  # (n, d)
+    earlier: Sequence,  # (m,) questions of the memory
+    memory,  # (m, d)
+    judge: Callable,  # pairs -> True, False or None
+    neighbours: int = 3,
+) -> dict:  # "ratio" (None without memory or verdicts), "repeated" (positions of the new questions called repeated), "unknown" (share)
+    "The share of new questions that a judge calls equivalent to one of their nearest earlier ones."
+    if not len(items) or not len(earlier):
+        return {"ratio": None, "repeated": [], "unknown": 0.0}
+    places = nearest(unit_rows(embeddings), [unit_rows(memory)], k=neighbours)[1]
+    width = places.shape[1]
+    verdicts = judge([(item, earlier[place]) for item, row in zip(items, places, strict=True) for place in row])
+    rows = [verdicts[i : i + width] for i in range(0, len(verdicts), width)]
+    known = [i for i, row in enumerate(rows) if any(verdict is not None for verdict in row)]
+    repeated = [i for i in known if any(rows[i])]
+    return {"ratio": len(repeated) / len(known) if known else None, "repeated": repeated, "unknown": 1 - len(known) / len(rows)}
+
+# %% ../nbs/08_diversity.ipynb #85d760e2
+def diversity_measures(
+    embeddings,  # (n, d) SAM embeddings of the iteration's questions
+    memory: Sequence = (),  # (n_i, d) blocks of earlier questions
+    items: Sequence | None = None,  # (n,) questions; with `earlier` and `judge` gives measure 2
+    earlier: Sequence = (),  # questions of the memory, in the order of the blocks
+    judge: Callable | None = None,
+    entropies: Sequence[Sequence[float]] = (),  # one list a rollout, for measure 5
+) -> dict[str, float | None]:  # "cross_max", "cross_mean", "judge", "intra", "spread", "entropy"
+    "The five measures of one iteration; None where one is undefined or was not asked for."
+    cross = cross_iteration_repetition(embeddings, memory)
+    ratio = None
+    if judge is not None and items is not None and len(earlier):
+        ratio = judge_repetition_ratio(items, embeddings, earlier, np.concatenate([block for block in memory if len(block)]), judge)["ratio"]
+    return {"cross_max": cross["max"], "cross_mean": cross["mean"], "judge": ratio, "intra": intra_iteration_repetition(embeddings),
+            "spread": distribution_spread(embeddings), "entropy": challenger_entropy(entropies)}
+
+
+def five_measures(
+    embeddings: Sequence,  # one (n_t, d) an iteration
+    items: Sequence[Sequence] | None = None,  # one list of questions an iteration
+    judge: Callable | None = None,
+    entropies: Sequence[Sequence[Sequence[float]]] | None = None,  # one list of rollouts an iteration
+) -> list[dict[str, float | None]]:  # one dict an iteration, as `diversity_measures`
+    "The five measures of every iteration, the memory being all questions of the iterations before."
+    return [
+        diversity_measures(
+            embeddings[t], embeddings[:t], items[t] if items else None, [item for part in items[:t] for item in part] if items else (),
+            judge, entropies[t] if entropies else (),
+        )
+        for t in range(len(embeddings))
+    ]
+
+# %% ../nbs/08_diversity.ipynb #2d57bec6
+class IllusionPair(NamedTuple):
+    "Two questions that look different and ask for the same."
+
+    first: int  # position
+    second: int
+    surface: float  # similarity of the texts
+    skill: float  # similarity of the skills
+
+
+def illusion_pairs(
+    surface: np.ndarray,  # (n, n) similarity of the texts, for example BLEU
+    skill: np.ndarray,  # (n, n) similarity of the skills
+    max_surface: float = 0.2,
+    min_skill: float = 0.9,
+    limit: int | None = None,
+) -> list[IllusionPair]:  # the widest gap first
+    "Pairs with low surface and high skill similarity."
+    if np.shape(surface) != np.shape(skill):
+        raise ValueError(f"surface has shape {np.shape(surface)}, skill {np.shape(skill)}: must agree")
+    rows, columns = np.nonzero(np.triu((surface <= max_surface) & (skill >= min_skill), 1))
+    pairs = [IllusionPair(int(i), int(j), float(surface[i, j]), float(skill[i, j])) for i, j in zip(rows, columns, strict=True)]
+    return sorted(pairs, key=lambda pair: (pair.surface - pair.skill, pair.first, pair.second))[:limit]
