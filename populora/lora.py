@@ -333,10 +333,10 @@ def _allocate(self: LoraPopulation) -> None:
         self.stacks[layer] = Stack(layer, None, None, where, columns[where])
         columns[where] += self.rank * sum(self.shapes[layer])
     self.flats = [torch.zeros(len(self.names), width, device=device, dtype=dtype) for (device, dtype), width in zip(homes, columns)]
-    for layer, stack in self.stacks.items(): stack.A, stack.B = (nn.Parameter(t) for t in self.window(stack, self.flats))
+    for stack in self.stacks.values(): stack.A, stack.B = (nn.Parameter(t) for t in self.windows(stack, self.flats))
 
 @patch
-def window(self: LoraPopulation,
+def windows(self: LoraPopulation,
     stack: Stack, # one target layer
     flats: Sequence[Tensor], # laid out as the masters: masters, casts, gradients or moments
 ) -> tuple[Tensor, Tensor]: # A (M, r, d_in) and B (M, d_out, r), views
@@ -372,7 +372,7 @@ def casts(self: LoraPopulation,
     kept = self._casts.get(dtype)
     if kept is None:
         flats = [flat if flat.dtype == dtype else flat.to(dtype) for flat in self.flats]
-        kept = self._casts[dtype] = [stamp, flats, {layer: self.window(stack, flats) for layer, stack in self.stacks.items()}]
+        kept = self._casts[dtype] = [stamp, flats, {layer: self.windows(stack, flats) for layer, stack in self.stacks.items()}]
     elif kept[0] != stamp:
         for copy, flat in zip(kept[1], self.flats):
             if copy is not flat: copy.copy_(flat)
@@ -453,7 +453,7 @@ def collecting(self: LoraPopulation):
     "Sum the gradients of all backward passes inside in flat matrices, zero at first."
     if self._grads is not None: raise RuntimeError("collecting() inside collecting(): leave the first context before the next")
     flats = [torch.zeros_like(flat) for flat in self.flats]
-    self._grads = flats, {layer: self.window(stack, flats) for layer, stack in self.stacks.items()}
+    self._grads = flats, {layer: self.windows(stack, flats) for layer, stack in self.stacks.items()}
     try: yield flats
     finally: self._grads = None
 
