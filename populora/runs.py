@@ -135,6 +135,7 @@ class OptimizerConfig:
     dual_clip: float = option(3.0, "bound of the loss for negative advantages", "AZR, newer configuration", low=1.01)
     kl_coef: float = option(0.0, "weight of the KL term against the bare base", "PopuLoRA, AZR", low=0)
     micro_tokens: int = option(0, "padded tokens of one backward pass; 0 lets the learner choose for the device", "ours", low=0)
+    checkpointing: bool = option(False, "recompute activations in the backward pass: less memory, a third more work", "ours")
 
 @dataclass(frozen=True)
 class RewardConfig:
@@ -292,7 +293,8 @@ class SolverRollouts(SamplingConfig):
     top_p: float = option(0.99, "nucleus sampling mass", "R-Diverse, R-Zero", low=1e-6, high=1)
     max_tokens: int = option(4096, "longest completion in tokens", "R-Zero", low=1)
     max_prompt: int = option(2048, "longest prompt in tokens; a longer question is invalid", "R-Zero", low=16)
-    reward: str = option("binary", "1 for the pseudo-label, or 0.9 accuracy + 0.1 format", "R-Diverse: binary; R-Zero: r_zero", choices=("binary", "r_zero"))
+    reward: str = option("binary", "1 for the pseudo-label, or 0.9 accuracy + 0.1 format", "R-Diverse: binary; R-Zero: r_zero",
+        choices=("binary", "r_zero"))
     replay: float = option(0.3, "share of a step's questions that come from earlier iterations, rho", "R-Diverse; R-Zero has none", low=0, high=0.9)
 
 # %% ../nbs/12_runs.ipynb #932f071b
@@ -312,13 +314,15 @@ class CurriculumConfig(SamplingConfig):
     max_tokens: int = option(4096, "longest question in tokens", "R-Zero", low=1)
     low: float = option(0.3, "smallest consistency that is kept, inclusive", "R-Zero, R-Diverse", low=0, high=1)
     high: float = option(0.8, "largest consistency that is kept, inclusive", "R-Zero's training script, R-Diverse", low=0, high=1)
-    drop_questions: tuple[str, ...] = option(("\u8bc1\u660e", "box"), "a question with one of these texts is dropped ('prove' in Chinese, leaked markup)", "R-Zero")
+    drop_questions: tuple[str, ...] = option(("\u8bc1\u660e", "box"),
+        "a question with one of these texts is dropped ('prove' in Chinese, leaked markup)", "R-Zero")
     drop_answers: tuple[str, ...] = option(("text",), "a question whose label holds one of these texts is dropped", "R-Zero")
 
 @dataclass(frozen=True)
 class PenaltyConfig:
     "What repetition costs the challenger, and how similarity is measured. The switches are the rows of R-Diverse's ablation table."
-    scale: str = option("min", "uncertainty reward: min(s, 1 - s), or the tent of twice that height", "R-Diverse, R-Zero's code", choices=("min", "tent"))
+    scale: str = option("min", "uncertainty reward: min(s, 1 - s), or the tent of twice that height", "R-Diverse, R-Zero's code",
+        choices=("min", "tent"))
     alpha: float = option(1.0, "weight of the penalty within the batch; 0 switches it off", "R-Diverse, R-Zero", low=0)
     beta: float = option(1.0, "weight of the penalty against memory; 0 switches it off", "R-Diverse; R-Zero has none", low=0)
     abstraction: bool = option(True, "SAM's first part: measure the solver program of a question instead of its text", "R-Diverse; R-Zero: false")
@@ -328,12 +332,16 @@ class PenaltyConfig:
     gamma: float = option(0.5, "share of the nearest-neighbour term", "R-Diverse", low=0, high=1)
     tau_max: float = option(0.5, "similarity of the nearest neighbour that is free", "R-Diverse, for its encoder", low=-1, high=1)
     tau_mean: float = option(0.25, "mean similarity that is free", "R-Diverse, for its encoder", low=-1, high=1)
-    distance: float = option(0.5, "average-linkage distance at which clusters stop to merge", "R-Zero; R-Diverse the same threshold by inference", low=0)
-    symmetrize: str = option("mean", "BLEU of a pair: mean of both directions, or R-Zero's first", "ours; R-Zero: first", choices=("mean", "first"))
+    distance: float = option(0.5, "average-linkage distance at which clusters stop to merge", "R-Zero; R-Diverse the same by inference",
+        low=0)
+    symmetrize: str = option("mean", "BLEU of a pair: mean of both directions, or R-Zero's first", "ours; R-Zero: first",
+        choices=("mean", "first"))
     coder: str = option("base", "who writes solver programs: the frozen base, rules (the generator's own language only), or a model id or folder",
         "ours for the embedded base; R-Diverse: Qwen/Qwen2.5-Coder-7B")
     encoder: str = option("hashed", "encoder of programs: the embedded one, or a model id or folder",
         "ours for the embedded base; R-Diverse: jinaai/jina-code-embeddings-1.5b")
+    calibrate: int = option(0, "questions of the untrained challenger on which the thresholds are moved to the encoder's scale; 0 keeps them as they are",
+        "ours (notebook 08); the papers' values belong to their encoder", low=0)
     cap: int = option(0, "most entries of the memory bank; 0 is no limit", "ours; R-Diverse does not say", low=0)
 
 @dataclass(frozen=True)
@@ -373,7 +381,8 @@ def as_r_zero(
     return dataclasses.replace(config, system="r_zero", penalties=penalties, solving=solving)
 
 # %% ../nbs/12_runs.ipynb #1aa7340d
-CONFIGS = {"populora": PopuloraConfig, "azr": AzrConfig, "r_diverse": ChallengerConfig, "r_zero": lambda: as_r_zero(ChallengerConfig())}   # system -> defaults
+CONFIGS = {"populora": PopuloraConfig, "azr": AzrConfig, "r_diverse": ChallengerConfig,
+           "r_zero": lambda: as_r_zero(ChallengerConfig())} # system -> its defaults
 
 # %% ../nbs/12_runs.ipynb #7c75890e
 def flatten(
@@ -604,7 +613,7 @@ def r_diverse_gpu_config() -> ChallengerConfig:
         base=BaseConfig(device="cuda"), rollout=RolloutConfig(max_rows=2048),
         proposals=ChallengerRollouts(prompts=32, global_batch=32, max_tokens=96),
         solving=SolverRollouts(prompts=64, global_batch=64, max_tokens=64, max_prompt=384),
-        voting=VotingConfig(max_tokens=64), curriculum=CurriculumConfig(questions=1000, max_tokens=96, drop_questions=(), drop_answers=()),
+        voting=VotingConfig(max_tokens=64), penalties=PenaltyConfig(calibrate=256), curriculum=CurriculumConfig(questions=1000, max_tokens=96, drop_questions=(), drop_answers=()),
         optimizer=OptimizerConfig(lr=1e-3, weight_decay=0.01, clip_high=0.3, kl_coef=0.01))
 
 def r_diverse_demo_config() -> ChallengerConfig:
@@ -612,8 +621,10 @@ def r_diverse_demo_config() -> ChallengerConfig:
     gpu = r_diverse_gpu_config()
     return dataclasses.replace(
         gpu, base=BaseConfig(), rollout=RolloutConfig(), run=dataclasses.replace(gpu.run, iterations=3, solver_steps=10),
-        proposals=dataclasses.replace(gpu.proposals, prompts=8, global_batch=8), solving=dataclasses.replace(gpu.solving, prompts=16, global_batch=16),
+        proposals=dataclasses.replace(gpu.proposals, prompts=8, global_batch=8),
+        solving=dataclasses.replace(gpu.solving, prompts=16, global_batch=16),
         voting=dataclasses.replace(gpu.voting, reward_answers=6, label_answers=6), curriculum=dataclasses.replace(gpu.curriculum, questions=160),
+        penalties=dataclasses.replace(gpu.penalties, calibrate=64),
         measures=MeasureConfig(set_size=60, entropy_rollouts=100, anchor_per_cell=20, anchor_samples=2))
 
 PRESETS |= {"r_diverse": r_diverse_config, "r_diverse-gpu": r_diverse_gpu_config, "r_diverse-demo": r_diverse_demo_config}
