@@ -15,7 +15,7 @@ __all__ = ['CONFIGS', 'PAPER_UNKNOWN', 'PRESETS', 'LOGS', 'FREE_OPTIONS', 'logge
            'named_rng', 'to_json', 'read_log', 'sync_folder', 'sync_folder_entry', 'write_aside', 'environment',
            'first_difference', 'begun', 'RunFolder', 'StopFlag', 'Progress']
 
-# %% ../nbs/12_runs.ipynb #0b9604c0
+# %% ../nbs/12_runs.ipynb #04196a01
 import dataclasses
 import difflib
 import hashlib
@@ -40,7 +40,7 @@ from fastcore.basics import patch
 
 from .problems import KINDS
 
-# %% ../nbs/12_runs.ipynb #e6153b83
+# %% ../nbs/12_runs.ipynb #1e62f36d
 def option(
     default, # default value (immutable: a number, a string, a bool or a tuple)
     meaning: str, # what the field does, one sentence
@@ -52,7 +52,7 @@ def option(
     "A dataclass field that documents itself and knows its limits."
     return field(default=default, metadata={"meaning": meaning, "origin": origin, "low": low, "high": high, "choices": choices})
 
-# %% ../nbs/12_runs.ipynb #91713d89
+# %% ../nbs/12_runs.ipynb #01a644e2
 @dataclass(frozen=True)
 class BaseConfig:
     "The frozen base model."
@@ -70,7 +70,7 @@ class AdapterConfig:
     alpha: float = option(16.0, "LoRA scale numerator, the update is multiplied by alpha / rank", "ours; not reported by PopuLoRA", low=1e-9)
     targets: str = option("all-linear", "which linear layers carry an adapter", "ours; not reported by PopuLoRA")
 
-# %% ../nbs/12_runs.ipynb #ea24b4cb
+# %% ../nbs/12_runs.ipynb #0fb97670
 @dataclass(frozen=True)
 class PopulationConfig:
     "How many adapters play which role."
@@ -108,7 +108,7 @@ class SolvingConfig(SamplingConfig):
         "ours for the embedded base; not reported by PopuLoRA", low=1)
     max_prompt: int = option(384, "longest prompt in tokens; a problem with a longer one is invalid", "ours for 512 tokens; AZR: 6144", low=16)
 
-# %% ../nbs/12_runs.ipynb #99951ed1
+# %% ../nbs/12_runs.ipynb #ccc7c811
 @dataclass(frozen=True)
 class RolloutConfig:
     "Which engine samples."
@@ -144,7 +144,7 @@ class RewardConfig:
         "PopuLoRA", choices=("reinforce_pp", "grpo"))
     shift: bool = option(True, "subtract the token mean while whitening, as the reference code does", "REINFORCE++ reference code")
 
-# %% ../nbs/12_runs.ipynb #d491bc9e
+# %% ../nbs/12_runs.ipynb #a4e2f2a8
 @dataclass(frozen=True)
 class MatchmakingConfig:
     "TrueSkill and the choice of pairs."
@@ -171,7 +171,7 @@ class EvolutionConfig:
     mutations: tuple[str, ...] = option((), "mutation operators to draw from; empty means all of the paper's", "PopuLoRA")
     crossovers: tuple[str, ...] = option((), "crossover operators to draw from; empty means all of the paper's", "PopuLoRA")
 
-# %% ../nbs/12_runs.ipynb #bbe2f786
+# %% ../nbs/12_runs.ipynb #21b5ab5e
 @dataclass(frozen=True)
 class AnchorConfig:
     "Evaluation on the fixed held-out set."
@@ -187,7 +187,7 @@ class RunSection:
     keep_last: int = option(2, "checkpoints kept beside the first; 0 keeps all", "ours", low=0)
     progress_every: int = option(10, "steps between progress lines where the output is not a terminal; 0 is silent", "ours", low=0)
 
-# %% ../nbs/12_runs.ipynb #88721ca1
+# %% ../nbs/12_runs.ipynb #529f8773
 @dataclass(frozen=True)
 class AgentProposalConfig(SamplingConfig):
     "How the single agent writes problems."
@@ -217,7 +217,7 @@ class BufferConfig:
     seed_entries: int = option(16, "entries of each buffer before training starts", "ours for the embedded base; AZR: 256", low=1)
     seed_rounds: int = option(8, "rounds of seeding, at most; then the run starts with what there is", "ours", low=0)
 
-# %% ../nbs/12_runs.ipynb #77b98436
+# %% ../nbs/12_runs.ipynb #260acf70
 @dataclass(frozen=True)
 class PopuloraConfig:
     "A PopuLoRA run."
@@ -253,7 +253,7 @@ class AzrConfig:
     anchor: AnchorConfig = field(default_factory=AnchorConfig)
     run: RunSection = field(default_factory=RunSection)
 
-# %% ../nbs/12_runs.ipynb #7909059e
+# %% ../nbs/12_runs.ipynb #a0c05708
 @dataclass(frozen=True)
 class ScheduleSection:
     "Length of the run, in iterations of a challenger phase and a solver phase."
@@ -297,7 +297,7 @@ class SolverRollouts(SamplingConfig):
         choices=("binary", "r_zero"))
     replay: float = option(0.3, "share of a step's questions that come from earlier iterations, rho", "R-Diverse; R-Zero has none", low=0, high=0.9)
 
-# %% ../nbs/12_runs.ipynb #932f071b
+# %% ../nbs/12_runs.ipynb #2598d751
 @dataclass(frozen=True)
 class VotingConfig(SamplingConfig):
     "How the solver votes: consistency for the challenger's reward, pseudo-labels for the curriculum."
@@ -340,7 +340,7 @@ class PenaltyConfig:
         "ours for the embedded base; R-Diverse: Qwen/Qwen2.5-Coder-7B")
     encoder: str = option("hashed", "encoder of programs: the embedded one, or a model id or folder",
         "ours for the embedded base; R-Diverse: jinaai/jina-code-embeddings-1.5b")
-    calibrate: int = option(0, "questions of the untrained challenger on which the thresholds are moved to the encoder's scale; 0 keeps them as they are",
+    calibrate: int = option(0, "questions of the untrained challenger that move the thresholds to the encoder's scale; 0 keeps them",
         "ours (notebook 08); the papers' values belong to their encoder", low=0)
     cap: int = option(0, "most entries of the memory bank; 0 is no limit", "ours; R-Diverse does not say", low=0)
 
@@ -353,7 +353,7 @@ class MeasureConfig:
     anchor_per_cell: int = option(40, "held-out problems of each level; 0 switches the anchor set off", "ours", low=0, high=200)
     anchor_samples: int = option(4, "sampled answers to each of them, beside the greedy one", "ours", low=1)
 
-# %% ../nbs/12_runs.ipynb #f0c0e74b
+# %% ../nbs/12_runs.ipynb #ffab9c4d
 @dataclass(frozen=True)
 class ChallengerConfig:
     "A run of the challenger and solver loop."
@@ -380,11 +380,11 @@ def as_r_zero(
     solving = dataclasses.replace(config.solving, replay=0.0, reward="r_zero")
     return dataclasses.replace(config, system="r_zero", penalties=penalties, solving=solving)
 
-# %% ../nbs/12_runs.ipynb #1aa7340d
+# %% ../nbs/12_runs.ipynb #aa5d572c
 CONFIGS = {"populora": PopuloraConfig, "azr": AzrConfig, "r_diverse": ChallengerConfig,
            "r_zero": lambda: as_r_zero(ChallengerConfig())} # system -> its defaults
 
-# %% ../nbs/12_runs.ipynb #7c75890e
+# %% ../nbs/12_runs.ipynb #de540e58
 def flatten(
     config, # a configuration or one of its sections
     prefix: str = "", # dotted name of that section
@@ -420,7 +420,7 @@ def sections(
     "The names of its sections."
     return ", ".join(entry.name for entry in dataclasses.fields(config) if dataclasses.is_dataclass(getattr(config, entry.name)))
 
-# %% ../nbs/12_runs.ipynb #fb017efa
+# %% ../nbs/12_runs.ipynb #175aae65
 def describe(
     config, # a configuration
     only: str = "", # show only names that start with this
@@ -433,7 +433,7 @@ def describe(
         rows.append(f"{name:28} {json.dumps(value):32} {entry.metadata['meaning']} [{entry.metadata['origin']}]")
     return "\n".join(rows)
 
-# %% ../nbs/12_runs.ipynb #0e4f1c6c
+# %% ../nbs/12_runs.ipynb #fc3b5b07
 def check_type(
     name: str, # dotted name, for the message
     value, # what was given
@@ -450,7 +450,7 @@ def check_type(
     if type(value) is not kind: raise ValueError(f"{name}={value!r}: must be {'an' if kind is int else 'a'} {kind.__name__}")
     return value
 
-# %% ../nbs/12_runs.ipynb #615787f8
+# %% ../nbs/12_runs.ipynb #0ec7c8ca
 def check_limits(
     name: str, # dotted name
     value, # a value of the right type
@@ -480,7 +480,7 @@ def validate(
     if kept and kept.low > kept.high: raise ValueError(f"curriculum.low={kept.low}: must be <= curriculum.high={kept.high}")
     return config
 
-# %% ../nbs/12_runs.ipynb #069153b4
+# %% ../nbs/12_runs.ipynb #5c0d09f2
 def to_dict(
     config, # a configuration
 ) -> dict: # nested, JSON types only
@@ -510,7 +510,7 @@ def from_dict(
         config = set_option(config, name, check_type(name, value, find_option(config, name)[1]))
     return validate(config)
 
-# %% ../nbs/12_runs.ipynb #3c39647d
+# %% ../nbs/12_runs.ipynb #327d5093
 def parse_value(
     name: str, # dotted name, for the message
     text: str, # what stands behind the equals sign
@@ -536,7 +536,7 @@ def apply_overrides(
         config = set_option(config, name.strip(), parse_value(name.strip(), text.strip(), find_option(config, name.strip())[1]))
     return validate(config)
 
-# %% ../nbs/12_runs.ipynb #2e43aa87
+# %% ../nbs/12_runs.ipynb #15214196
 def matched_agent(
     config: PopuloraConfig, # the population's run
 ) -> AzrConfig: # the baseline's
@@ -554,7 +554,7 @@ def demo_config() -> PopuloraConfig:
     "Four teachers and four students on the embedded base: minutes on two CPU cores. No replacement falls on the last step."
     return PopuloraConfig(run=RunSection(steps=30), anchor=AnchorConfig(interval=15, per_cell=8), evolution=EvolutionConfig(interval=12))
 
-# %% ../nbs/12_runs.ipynb #8aced675
+# %% ../nbs/12_runs.ipynb #2a5a59a7
 def paper_config() -> PopuloraConfig:
     "PopuLoRA's main run; unknowns at AZR's values, marked by `origin` in the fields and listed in PAPER_UNKNOWN."
     sampling = dict(max_tokens=8096, max_prompt=6144)
@@ -598,7 +598,7 @@ def load_config(
     if not path.is_file(): raise ValueError(f"{source}: neither a preset ({', '.join(PRESETS)}) nor a JSON file")
     return apply_overrides(from_dict(read_json(path)), overrides)
 
-# %% ../nbs/12_runs.ipynb #a6d8bf5f
+# %% ../nbs/12_runs.ipynb #ecf5c194
 def r_diverse_config() -> ChallengerConfig:
     "R-Diverse's run as far as it is known, as two adapters."
     return ChallengerConfig(
@@ -613,7 +613,8 @@ def r_diverse_gpu_config() -> ChallengerConfig:
         base=BaseConfig(device="cuda"), rollout=RolloutConfig(max_rows=2048),
         proposals=ChallengerRollouts(prompts=32, global_batch=32, max_tokens=96),
         solving=SolverRollouts(prompts=64, global_batch=64, max_tokens=64, max_prompt=384),
-        voting=VotingConfig(max_tokens=64), penalties=PenaltyConfig(calibrate=256), curriculum=CurriculumConfig(questions=1000, max_tokens=96, drop_questions=(), drop_answers=()),
+        voting=VotingConfig(max_tokens=64), penalties=PenaltyConfig(calibrate=256),
+        curriculum=CurriculumConfig(questions=1000, max_tokens=96, drop_questions=(), drop_answers=()),
         optimizer=OptimizerConfig(lr=1e-3, weight_decay=0.01, clip_high=0.3, kl_coef=0.01))
 
 def r_diverse_demo_config() -> ChallengerConfig:
@@ -630,7 +631,7 @@ def r_diverse_demo_config() -> ChallengerConfig:
 PRESETS |= {"r_diverse": r_diverse_config, "r_diverse-gpu": r_diverse_gpu_config, "r_diverse-demo": r_diverse_demo_config}
 PRESETS |= {name.replace("r_diverse", "r_zero"): (lambda make=make: as_r_zero(make())) for name, make in list(PRESETS.items()) if "r_diverse" in name}
 
-# %% ../nbs/12_runs.ipynb #4ce045e2
+# %% ../nbs/12_runs.ipynb #a661d92d
 def derive_seed(
     seed: int, # seed of the run
     *labels, # names and numbers that say what the stream is for
@@ -646,7 +647,7 @@ def named_rng(
     "A numpy generator for one named use."
     return np.random.default_rng(derive_seed(seed, *labels))
 
-# %% ../nbs/12_runs.ipynb #320f42ca
+# %% ../nbs/12_runs.ipynb #7725d8d2
 LOGS = ("metrics", "timings", "problems", "matches", "births", "iterations")   # a system leaves empty what it does not have
 
 def to_json(
@@ -672,7 +673,7 @@ def read_log(
         except ValueError: raise ValueError(f"{path}: line {number} is not JSON; restore the file or cut it before that line") from None
     return records
 
-# %% ../nbs/12_runs.ipynb #c0a99d2f
+# %% ../nbs/12_runs.ipynb #cafccff2
 def sync_folder(
     folder, # every file below it, and the folders themselves
 ):
@@ -711,7 +712,7 @@ def environment() -> dict: # versions and machine facts, for config.json
             "system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count(),
             "omp_num_threads": os.environ.get("OMP_NUM_THREADS")}
 
-# %% ../nbs/12_runs.ipynb #048280e0
+# %% ../nbs/12_runs.ipynb #4f4f624c
 FREE_OPTIONS = ("run.steps", "run.iterations", "run.keep_last", "run.progress_every")   # may differ when a run is resumed
 
 def first_difference(
@@ -725,7 +726,7 @@ def first_difference(
         if name not in FREE_OPTIONS and value != after[name]: return f"{name}: was {value!r}, now {after[name]!r}"
     return None
 
-# %% ../nbs/12_runs.ipynb #55ca90df
+# %% ../nbs/12_runs.ipynb #6960def5
 logger = logging.getLogger("populora")
 
 def begun(
@@ -763,7 +764,7 @@ class RunFolder:
         if resume: self.rewind()
         self.files = {log: open(self.path/f"{log}.jsonl", "ab" if resume else "wb") for log in LOGS}
 
-# %% ../nbs/12_runs.ipynb #316f6833
+# %% ../nbs/12_runs.ipynb #790309ea
 @patch
 def note(self: RunFolder, **facts):
     "Add facts about the machine to the environment in config.json; a resumed run keeps its first ones and warns."
@@ -774,7 +775,7 @@ def note(self: RunFolder, **facts):
     held["environment"] = {**facts, **held["environment"]}
     write_aside(path, json.dumps(held, indent=1) + "\n")
 
-# %% ../nbs/12_runs.ipynb #8f718a18
+# %% ../nbs/12_runs.ipynb #6a1a65df
 @patch
 def lock(self: RunFolder):
     "Hold the folder for this process; freed by the operating system when the process ends."
@@ -798,7 +799,7 @@ def __enter__(self: RunFolder): return self
 @patch
 def __exit__(self: RunFolder, *exception): self.close()
 
-# %% ../nbs/12_runs.ipynb #b0c91700
+# %% ../nbs/12_runs.ipynb #fb1235e7
 @patch
 def append(
     self: RunFolder,
@@ -817,7 +818,7 @@ def read(
     "The records of a log."
     return read_log(self.path/f"{log}.jsonl")
 
-# %% ../nbs/12_runs.ipynb #15bc6e18
+# %% ../nbs/12_runs.ipynb #45989779
 @patch
 def offsets(self: RunFolder) -> dict: # log -> bytes
     "Put the logs on the disk and say how long each one is."
@@ -847,7 +848,7 @@ def checkpoint(
     self.step, self.checkpoint_path = step, final
     self.prune()
 
-# %% ../nbs/12_runs.ipynb #931cee34
+# %% ../nbs/12_runs.ipynb #4dcda6cc
 @patch
 def checkpoints(self: RunFolder) -> dict: # step -> folder, in order
     "The checkpoints by step."
@@ -861,7 +862,7 @@ def prune(self: RunFolder):
     if not self.config.run.keep_last: return
     for step in steps[1:-self.config.run.keep_last]: shutil.rmtree(self.checkpoints()[step])
 
-# %% ../nbs/12_runs.ipynb #e4b203fe
+# %% ../nbs/12_runs.ipynb #4bf37d96
 @patch
 def complete(
     self: RunFolder,
@@ -890,7 +891,7 @@ def rewind(self: RunFolder):
         path = self.path/f"{log}.jsonl"
         if path.exists(): os.truncate(path, size)
 
-# %% ../nbs/12_runs.ipynb #f1111163
+# %% ../nbs/12_runs.ipynb #54e6b493
 class StopFlag:
     "A flag that the first interrupt raises; the second interrupt aborts."
 
@@ -911,7 +912,7 @@ class StopFlag:
         self.raised = True
         print("\nstopping after this step, with a checkpoint; once more to abort", file=sys.stderr)
 
-# %% ../nbs/12_runs.ipynb #8cc2f4e2
+# %% ../nbs/12_runs.ipynb #22ec4bb1
 class Progress:
     "A line of progress."
 
