@@ -5,13 +5,13 @@
 # %% auto #0
 __all__ = ['HELLO', 'IDENTITY_PROGRAM', 'IDENTITY', 'STATEFUL', 'logger', 'TaskBuffer', 'draw', 'Prompt', 'write_prompt',
            'Attempt', 'Candidate', 'sampling', 'propose', 'verify', 'attempt', 'check_answers', 'score', 'Row',
-           'rows_of', 'by_member', 'experiences', 'Budget', 'mean', 'Anchor', 'accuracy', 'Session', 'build_session',
-           'role_record', 'member_records', 'problem_record', 'failures', 'warn_format', 'metrics_record',
-           'teacher_proposals', 'student_attempts', 'update', 'match_result', 'rate_matches', 'evolve', 'remember',
-           'measure_anchor', 'Stopwatch', 'populora_step', 'start_record', 'headline', 'run_loop', 'build_population',
-           'train', 'fresh_problems', 'practise', 'train_student']
+           'rows_of', 'by_member', 'experiences', 'Budget', 'mean', 'Anchor', 'Session', 'build_session', 'role_record',
+           'member_records', 'problem_record', 'failures', 'warn_format', 'metrics_record', 'teacher_proposals',
+           'student_attempts', 'update', 'match_result', 'rate_matches', 'evolve', 'remember', 'measure_anchor',
+           'Stopwatch', 'populora_step', 'start_record', 'headline', 'run_loop', 'build_population', 'train',
+           'fresh_problems', 'practise', 'paired_gain', 'train_student']
 
-# %% ../nbs/13_training.ipynb #42aad774
+# %% ../nbs/13_training.ipynb #7848a1bb
 import json
 import logging
 import time
@@ -38,7 +38,7 @@ from .rollouts import Request, Sample, choose_engine
 from .runs import PopuloraConfig, Progress, RewardConfig, RunFolder, SolvingConfig, StopFlag, derive_seed, named_rng
 from .verifier import Sandbox
 
-# %% ../nbs/13_training.ipynb #3377d42d
+# %% ../nbs/13_training.ipynb #a06a2eca
 HELLO = "'Hello World'"
 IDENTITY_PROGRAM = "def f(x):\n    return x"
 IDENTITY = {
@@ -77,7 +77,7 @@ class TaskBuffer:
 
     def load_state_dict(self, state: list): self.entries = [(step, Problem.from_dict(problem)) for step, problem in state]
 
-# %% ../nbs/13_training.ipynb #20bc8f2e
+# %% ../nbs/13_training.ipynb #e6954c8f
 def draw(
     items: Sequence, # what to draw from
     n: int, # how many at most
@@ -87,7 +87,7 @@ def draw(
     n = min(n, len(items))
     return [items[i] for i in rng.choice(len(items), size=n, replace=False)] if n else []
 
-# %% ../nbs/13_training.ipynb #ccd94b46
+# %% ../nbs/13_training.ipynb #d2044244
 @dataclass(frozen=True)
 class Prompt:
     "One request for proposals."
@@ -117,7 +117,7 @@ def write_prompt(
         if len(ids) <= options.max_prompt: return Prompt(member, kind, index, tuple(ids), program)
     raise ValueError(f"proposals.max_prompt={options.max_prompt}: the shortest {kind} prompt has {len(ids)} tokens, set it to that or more")
 
-# %% ../nbs/13_training.ipynb #b21af75b
+# %% ../nbs/13_training.ipynb #ba0aae02
 @dataclass
 class Attempt:
     "One answer of one solver to one problem."
@@ -149,7 +149,7 @@ class Candidate:
     @property
     def well_formed(self) -> bool: return self.proposal is not None
 
-# %% ../nbs/13_training.ipynb #a56de0b2
+# %% ../nbs/13_training.ipynb #30fc89b3
 def sampling(
     options, # a section with temperature, top_p, top_k, max_tokens
 ) -> dict: # arguments of Request
@@ -175,7 +175,7 @@ def propose(
         except FormatError as error: candidate.reason = error.reason
     return candidates
 
-# %% ../nbs/13_training.ipynb #45a5b11d
+# %% ../nbs/13_training.ipynb #66ae8aa5
 def verify(
     box: Sandbox,
     base: Base,
@@ -195,7 +195,7 @@ def verify(
         candidate.reason = None
         candidate.complexity, candidate.flags = complexity(candidate.problem.program), problem_flags(candidate.problem, seen)
 
-# %% ../nbs/13_training.ipynb #fd8325f7
+# %% ../nbs/13_training.ipynb #8d240ccf
 def attempt(
     engine, # a rollout engine
     candidates: Sequence[Candidate], # those with a solver are attempted
@@ -224,7 +224,7 @@ def check_answers(
     for (_, attempt), verdict in zip(parsed, box.check_many([(problem, attempt.answer) for problem, attempt in parsed])):
         attempt.correct, attempt.well_formed, attempt.reason = verdict.correct, verdict.well_formed, verdict.reason
 
-# %% ../nbs/13_training.ipynb #d23bb1fa
+# %% ../nbs/13_training.ipynb #8dc0cf0b
 def score(
     candidates: Sequence[Candidate],
 ):
@@ -234,7 +234,7 @@ def score(
         candidate.reward = teacher_reward(candidate.valid, candidate.solve_rate)
         for attempt in candidate.attempts: attempt.reward = student_reward(attempt.correct, attempt.well_formed)
 
-# %% ../nbs/13_training.ipynb #edde9eae
+# %% ../nbs/13_training.ipynb #280e21c5
 @dataclass(frozen=True)
 class Row:
     "One sampled sequence as the update sees it."
@@ -273,7 +273,7 @@ def experiences(
                  for row, advantage in zip(mine, advantages) if row.reward == row.reward]
     return made
 
-# %% ../nbs/13_training.ipynb #3c63b3bf
+# %% ../nbs/13_training.ipynb #2b746705
 class Budget:
     "Sequences, tokens and optimizer steps so far."
 
@@ -298,7 +298,7 @@ class Budget:
 
     def load_state_dict(self, state: dict): self.counts = json.loads(json.dumps(state))
 
-# %% ../nbs/13_training.ipynb #200a4f70
+# %% ../nbs/13_training.ipynb #73dacbeb
 def mean(
     values, # numbers; None and NaN are left out
 ) -> float | None: # None when nothing is left
@@ -306,7 +306,7 @@ def mean(
     known = [float(value) for value in values if value is not None and value == value]
     return sum(known) / len(known) if known else None
 
-# %% ../nbs/13_training.ipynb #2f29095f
+# %% ../nbs/13_training.ipynb #04906933
 class Anchor:
     "The held-out problems, ready to ask."
 
@@ -320,7 +320,7 @@ class Anchor:
         asked = [(item, tuple(base.template.ids(base.tokenizer, base.template.solve(item.problem)))) for item in anchor_set(per_cell, tuple(kinds))]
         self.base, self.asked = base, [(item, ids) for item, ids in asked if len(ids) <= max_prompt]
 
-    def ask(
+    def attempts(
         self,
         engine, # a rollout engine
         box: Sandbox,
@@ -328,30 +328,30 @@ class Anchor:
         max_tokens: int, # of one answer
         samples: int = 0, # answers to each problem at temperature 1; 0 is one greedy answer
         seed: int = 0, # of the sampled answers
-    ) -> tuple[dict, list[Sample]]: # member -> accuracies; the samples, for the budget
-        "Accuracy of each member, in total, by kind and by level."
+    ) -> dict: # member -> checked attempts, those of one problem together
+        "Every member answers every problem, in one batch."
         count, warmth = max(samples, 1), 1.0 if samples else 0.0
         requests = [Request(ids, member, n=count, temperature=warmth, max_tokens=max_tokens, seed=derive_seed(seed, "anchor", i))
                     for member in members for i, (_, ids) in enumerate(self.asked)]
-        attempts = [Attempt(sample) for found in engine.generate(requests) for sample in found]
-        items = [item for _ in members for item, _ in self.asked for _ in range(count)]
-        check_answers(box, self.base, [(item.problem, attempt) for item, attempt in zip(items, attempts)])
+        made = [Attempt(sample) for found in engine.generate(requests) for sample in found]
+        problems = [item.problem for _ in members for item, _ in self.asked for _ in range(count)]
+        check_answers(box, self.base, list(zip(problems, made)))
         n = len(self.asked) * count
-        answers = {member: accuracy(items[:n], attempts[i * n:(i + 1) * n]) for i, member in enumerate(members)}
-        return answers, [attempt.sample for attempt in attempts]
+        return {member: made[i * n:(i + 1) * n] for i, member in enumerate(members)}
 
-def accuracy(
-    items: Sequence, # anchor items, one an attempt
-    attempts: Sequence[Attempt], # checked
-) -> dict: # mean, one entry a kind, levels, n
-    "Shares of right answers; unknown ones are left out."
-    known = [(item, bool(attempt.correct)) for item, attempt in zip(items, attempts) if attempt.correct is not None]
-    kinds, levels = sorted({item.kind for item, _ in known}), sorted({item.level for item, _ in known})
-    return {"mean": mean(right for _, right in known),
-            **{kind: mean(right for item, right in known if item.kind == kind) for kind in kinds},
-            "levels": {str(level): mean(right for item, right in known if item.level == level) for level in levels}, "n": len(known)}
+    def accuracy(
+        self,
+        attempts: Sequence[Attempt], # of one member
+    ) -> dict: # mean, one entry a kind, levels, n
+        "Shares of right answers; unknown ones are left out."
+        items = [item for item, _ in self.asked for _ in range(len(attempts) // len(self.asked))]
+        known = [(item, bool(attempt.correct)) for item, attempt in zip(items, attempts) if attempt.correct is not None]
+        share = lambda wanted: mean(right for item, right in known if wanted(item))
+        kinds, levels = sorted({item.kind for item, _ in known}), sorted({item.level for item, _ in known})
+        return {"mean": share(lambda item: True), **{kind: share(lambda item: item.kind == kind) for kind in kinds},
+                "levels": {str(level): share(lambda item: item.level == level) for level in levels}, "n": len(known)}
 
-# %% ../nbs/13_training.ipynb #f011be5b
+# %% ../nbs/13_training.ipynb #04fc2d23
 @dataclass
 class Session:
     "Everything a step reads and changes."
@@ -378,7 +378,7 @@ class Session:
     @property
     def solvers(self) -> list[str]: return self.members("student", "agent")
 
-# %% ../nbs/13_training.ipynb #45a99e14
+# %% ../nbs/13_training.ipynb #226686c9
 def build_session(
     config, # PopuloraConfig or AzrConfig
     box: Sandbox,
@@ -396,14 +396,15 @@ def build_session(
     learner = Learner(population, lr=optimizer.lr, weight_decay=optimizer.weight_decay, betas=optimizer.betas,
                       max_grad_norm=optimizer.max_grad_norm, clip_low=optimizer.clip_low, clip_high=optimizer.clip_high,
                       dual_clip=optimizer.dual_clip, kl_coef=optimizer.kl_coef, temperature=config.solving.temperature,
-                      micro_tokens=optimizer.micro_tokens or None)
+                      micro_tokens=optimizer.micro_tokens or None, checkpointing=optimizer.checkpointing)
     rollout = config.rollout
     make_engine = engine or (lambda population, tokenizer: choose_engine(rollout.engine, population, tokenizer, max_rows=rollout.max_rows))
-    anchor = Anchor(base, config.proposals.kinds, config.anchor.per_cell, config.solving.max_prompt) if config.anchor.interval >= 0 else None
+    wanted = getattr(config, "anchor", None)
+    anchor = Anchor(base, config.proposals.kinds, wanted.per_cell, config.solving.max_prompt) if wanted and wanted.interval >= 0 else None
     return Session(config, roles, base, box, population, make_engine(population, base.tokenizer), learner, buffers, Coverage(),
                    Budget(list(roles)), anchor, **parts)
 
-# %% ../nbs/13_training.ipynb #fd214c42
+# %% ../nbs/13_training.ipynb #0ad99b47
 STATEFUL = ("ladder", "replacement", "coverage", "budget", "seen")   # parts of a session that go into state.json
 
 @patch
@@ -436,7 +437,7 @@ def load(
     for owner, kinds in json.loads((folder/"buffers.json").read_text()).items():
         for kind, entries in kinds.items(): self.buffers[owner][kind].load_state_dict(entries)
 
-# %% ../nbs/13_training.ipynb #3ec567b5
+# %% ../nbs/13_training.ipynb #9f8391a2
 def role_record(
     rows: Sequence[Row], # of one role
     **rates, # name -> values to average
@@ -469,7 +470,7 @@ def member_records(
         records[name] = record
     return records
 
-# %% ../nbs/13_training.ipynb #67fb5591
+# %% ../nbs/13_training.ipynb #781ce30d
 def problem_record(
     session: Session,
     step: int,
@@ -493,7 +494,7 @@ def failures(
     return (count(c.reason for c in candidates if not c.well_formed), count(a.reason for a in attempts if a.well_formed is False),
             count(c.reason for c in candidates if c.well_formed and not c.valid))
 
-# %% ../nbs/13_training.ipynb #385b0e42
+# %% ../nbs/13_training.ipynb #dd7047e2
 logger = logging.getLogger("populora")
 
 def warn_format(
@@ -509,7 +510,7 @@ def warn_format(
         logger.warning("%s: all %d sequences are malformed in the same way (%s); the base may not speak the template %r, see base.template",
                        role, n, reason, session.base.template.name)
 
-# %% ../nbs/13_training.ipynb #deea4664
+# %% ../nbs/13_training.ipynb #3b5723c2
 def metrics_record(
     session: Session,
     step: int,
@@ -537,7 +538,7 @@ def metrics_record(
             "format_failures": dict(sorted((Counter(proposal_failures) + Counter(answer_failures)).items())), "invalid": invalid,
             "anchor": anchor, "budget": session.budget.state_dict()}
 
-# %% ../nbs/13_training.ipynb #6b22462a
+# %% ../nbs/13_training.ipynb #3711ddf7
 def teacher_proposals(
     session: Session,
     step: int,
@@ -557,7 +558,7 @@ def teacher_proposals(
     for candidate in candidates: session.budget.add("proposer", candidate.prompt.member, [candidate.sample])
     return candidates
 
-# %% ../nbs/13_training.ipynb #caa89125
+# %% ../nbs/13_training.ipynb #da415600
 def student_attempts(
     session: Session,
     candidates: Sequence[Candidate], # verified
@@ -570,7 +571,7 @@ def student_attempts(
     attempt(session.engine, candidates, options, options.samples, session.config.seed, step)
     for candidate in candidates: session.budget.add("solver", candidate.solver, [attempt.sample for attempt in candidate.attempts])
 
-# %% ../nbs/13_training.ipynb #60f5464a
+# %% ../nbs/13_training.ipynb #b22d9b2f
 def update(
     session: Session,
     made: Sequence[Experience],
@@ -580,7 +581,7 @@ def update(
     session.budget.steps([member for member in session.roles if member in updates])
     return updates
 
-# %% ../nbs/13_training.ipynb #b8fb77cd
+# %% ../nbs/13_training.ipynb #a54defb3
 def match_result(
     candidates: Sequence[Candidate], # of one teacher
 ) -> tuple[float | None, int]: # solve rate (None: no valid problem, NaN: unknown), number of valid problems
@@ -600,7 +601,7 @@ def rate_matches(
     results = [(teacher, student, *match_result([c for c in candidates if c.prompt.member == teacher])) for teacher, student in pairs]
     return session.ladder.record_step(results, step)
 
-# %% ../nbs/13_training.ipynb #dd06f196
+# %% ../nbs/13_training.ipynb #04e4d76b
 def evolve(
     session: Session,
     step: int,
@@ -619,7 +620,7 @@ def remember(
     for candidate in candidates:
         if candidate.valid: session.buffers[owner(candidate)][candidate.prompt.kind].add(step, candidate.problem)
 
-# %% ../nbs/13_training.ipynb #1c0edd80
+# %% ../nbs/13_training.ipynb #3866fea0
 def measure_anchor(
     session: Session,
     step: int, # steps done; 0 before training
@@ -629,11 +630,12 @@ def measure_anchor(
     due = step in (0, last) or (options.interval > 0 and step % options.interval == 0)
     if session.anchor is None or not due: return None
     asked = session.solvers if step else [None]
-    found, samples = session.anchor.ask(session.engine, session.box, asked, session.config.solving.max_tokens)
-    session.budget.add("probe", None, samples)
+    made = session.anchor.attempts(session.engine, session.box, asked, session.config.solving.max_tokens)
+    session.budget.add("probe", None, [attempt.sample for attempts in made.values() for attempt in attempts])
+    found = {name: session.anchor.accuracy(attempts) for name, attempts in made.items()}
     return found if step else {name: found[None] for name in session.solvers}
 
-# %% ../nbs/13_training.ipynb #cec22adf
+# %% ../nbs/13_training.ipynb #a0775ca6
 class Stopwatch:
     "Seconds by phase."
 
@@ -648,7 +650,7 @@ class Stopwatch:
 
     def total(self) -> dict: return {**self.seconds, "total": time.perf_counter() - self.start}
 
-# %% ../nbs/13_training.ipynb #ba34e3fe
+# %% ../nbs/13_training.ipynb #53a18747
 def populora_step(
     session: Session,
     step: int, # counted from 1
@@ -672,7 +674,7 @@ def populora_step(
     problems = [problem_record(session, step, versions[c.prompt.member], c) for c in candidates]
     return {"metrics": [metrics], "problems": problems, "matches": matches, "births": births, "timings": [{"step": step, "seconds": watch.total()}]}
 
-# %% ../nbs/13_training.ipynb #9f4b6f83
+# %% ../nbs/13_training.ipynb #6d580566
 def start_record(
     session: Session,
 ) -> dict: # log -> records
@@ -691,7 +693,7 @@ def headline(
     return {"solve": metrics["roles"]["solver"]["solve_rate"], "valid": metrics["roles"]["proposer"]["valid_rate"],
             "lines": (metrics["complexity"] or {}).get("lines"), "cells": metrics["coverage"]["cells"], "anchor": mean(scores), "s/step": seconds}
 
-# %% ../nbs/13_training.ipynb #59c4e5c4
+# %% ../nbs/13_training.ipynb #ef8b4c38
 def run_loop(
     config, # PopuloraConfig or AzrConfig
     run_dir, # folder of the run
@@ -699,6 +701,7 @@ def run_loop(
     build: Callable, # (config, box) -> Session
     step_function: Callable, # (session, step) -> log -> records
     start: Callable = start_record, # session -> log -> records, before the first step
+    shown: Callable = headline, # log -> records of a step -> the numbers of its progress line
 ) -> Path: # the run folder
     "Run steps, record them, checkpoint, stop when asked."
     limits, cfg = config.verifier, config.run
@@ -714,14 +717,14 @@ def run_loop(
             for step in range(run.step + 1, cfg.steps + 1):
                 records = step_function(session, step)
                 for log, lines in records.items(): run.append(log, *lines)
-                progress.update(step, headline(records))
+                progress.update(step, shown(records))
                 if step % cfg.checkpoint_every == 0 or step == cfg.steps or stop.raised:
                     with run.checkpoint(step) as folder: session.save(folder)
                 if stop.raised: break
         finally: session.population.close()
         return run.path
 
-# %% ../nbs/13_training.ipynb #4bb87821
+# %% ../nbs/13_training.ipynb #ad696be6
 def build_population(
     config: PopuloraConfig,
     box: Sandbox,
@@ -750,7 +753,7 @@ def train(
     "Train a population."
     return run_loop(config, run_dir, resume, lambda config, box: build_population(config, box, base, engine), populora_step)
 
-# %% ../nbs/13_training.ipynb #6fa29d50
+# %% ../nbs/13_training.ipynb #28571b79
 def fresh_problems(
     kind: str,
     n: int, # how many
@@ -781,7 +784,21 @@ def practise(
     check_answers(box, base, [(problems[i], trial) for i, trial in trials])
     return [Row(member, (member, i), asked[i], trial.sample, student_reward(trial.correct, trial.well_formed)) for i, trial in trials]
 
-# %% ../nbs/13_training.ipynb #255a651b
+# %% ../nbs/13_training.ipynb #4a1f3f94
+def paired_gain(
+    before: Sequence[Attempt], # of some problems, those of one problem together
+    after: Sequence[Attempt], # of the same problems, in the same order
+    problems: int, # how many
+    rng: np.random.Generator,
+    draws: int = 2000, # bootstrap draws
+) -> tuple[float, float, float]: # gain in accuracy, and its 95 % interval
+    "Mean difference by problem, with a bootstrap over problems."
+    rate = lambda attempts: np.array([np.nan if a.correct is None else a.correct for a in attempts], float).reshape(problems, -1)
+    gains = np.nanmean(rate(after), 1) - np.nanmean(rate(before), 1)
+    means = rng.choice(gains, (draws, problems)).mean(1)
+    return float(gains.mean()), *map(float, np.quantile(means, (0.025, 0.975)))
+
+# %% ../nbs/13_training.ipynb #22ac8218
 def train_student(
     base: Base,
     kind: str, # of the problems
@@ -791,17 +808,19 @@ def train_student(
     samples: int = 8, # attempts of each problem
     lr: float = 2e-3, # learning rate
     rank: int = 8, # of the adapter
-    per_cell: int = 100, # anchor problems for each level
+    per_cell: int = 200, # anchor problems for each level
+    max_rows: int = 256, # samples decoded together
+    workers: int | None = None, # of the sandbox
     report: Callable | None = None, # called with (step, solve rate)
-) -> dict: # "before" and "after": {"greedy", "sampled"}: anchor accuracies; "solve_rate": one a step
+) -> dict: # "greedy" and "sampled": {"before", "after", "gain"}; "solve_rate": one a step
     "Train one student on problems from the generator and measure it on the anchor set."
     options, scheme = SolvingConfig(samples=samples, max_tokens=96), RewardConfig(shift=False)
     population = LoraPopulation(base.model, ["S1"], rank, 2 * rank, seed=seed)
-    engine, learner = choose_engine("torch", population, base.tokenizer), Learner(population, lr=lr)
+    engine, learner = choose_engine("torch", population, base.tokenizer, max_rows=max_rows), Learner(population, lr=lr)
     anchor, rates = Anchor(base, [kind], per_cell, options.max_prompt), []
     def measure(member):
-        return {name: anchor.ask(engine, box, [member], options.max_tokens, n)[0][member] for name, n in (("greedy", 0), ("sampled", samples))}
-    with Sandbox() as box:
+        return {how: anchor.attempts(engine, box, [member], options.max_tokens, n)[member] for how, n in (("greedy", 0), ("sampled", samples))}
+    with Sandbox(workers=workers) as box:
         before = measure(None)
         for step in range(1, steps + 1):
             rows = practise(base, engine, box, fresh_problems(kind, problems, named_rng(seed, step, "problems")), "S1", options, seed, step)
@@ -810,4 +829,5 @@ def train_student(
             if report: report(step, rates[-1])
         after = measure("S1")
     population.close()
-    return {"before": before, "after": after, "solve_rate": rates}
+    gain = lambda how: paired_gain(before[how], after[how], len(anchor.asked), named_rng(seed, "gain"))
+    return {"solve_rate": rates} | {how: {"before": anchor.accuracy(before[how]), "after": anchor.accuracy(after[how]), "gain": gain(how)} for how in before}
