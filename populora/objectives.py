@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['STATS', 'Experience', 'policy_loss', 'kl_penalty', 'Row', 'make_rows', 'Batch', 'collate', 'tree_mask',
            'log_distribution', 'TokenScores', 'score', 'check_model', 'order_rows', 'cut_rows', 'sequence_logprobs',
-           'StackedAdamW', 'token_bytes', 'default_micro_tokens', 'Learner', 'row_norms']
+           'StackedAdamW', 'token_bytes', 'default_micro_tokens', 'launch_tokens', 'Learner', 'row_norms']
 
 # %% ../nbs/11_objectives.ipynb #c30a12ed
 import math
@@ -253,6 +253,7 @@ def cut_rows(
     micro_tokens: int = 8192, # most padded tokens in a micro-batch; a longer row goes alone
     overhead: int = 128, # what a micro-batch costs beside its tokens, in tokens
     mixing: float = 0.0, # what a micro-batch with several members costs more, as a share of its tokens
+    parting: float = 0.0, # what a micro-batch costs more if it begins inside of a member's rows, as a share of its tokens
 ) -> list[list[Row]]:
     "Cut a list of rows into micro-batches with the least padding and overhead."
     if micro_tokens < 1: raise ValueError(f"micro_tokens={micro_tokens}: must be >= 1")
@@ -260,10 +261,10 @@ def cut_rows(
     lengths, owners = np.array([row.length for row in rows]), np.array([row.member for row in rows])
     whole = lengths.max() * len(rows) * (1 + mixing * (owners[0] != owners[-1]))
     if whole <= min(micro_tokens, lengths.sum() + overhead): return [list(rows)]    # no cut can pay
-    best, start = np.zeros(len(rows) + 1), np.zeros(len(rows) + 1, int)
+    best, start, parted = np.zeros(len(rows) + 1), np.zeros(len(rows) + 1, int), np.append(False, owners[1:] == owners[:-1])
     for end in range(1, len(rows) + 1):
         padded = np.maximum.accumulate(lengths[:end][::-1])[::-1] * np.arange(end, 0, -1)   # by first row
-        costs = best[:end] + padded * (1 + mixing * (owners[:end] != owners[end - 1])) + overhead
+        costs = best[:end] + padded * (1 + mixing * (owners[:end] != owners[end - 1]) + parting * parted[:end]) + overhead
         costs[:-1][padded[:-1] > micro_tokens] = math.inf
         start[end] = costs.argmin()
         best[end] = costs[start[end]]
@@ -345,7 +346,7 @@ def token_bytes(
     item: int, # bytes of a number
 ) -> int:
     "What a training pass keeps in memory for one token, roughly."
-    layer = item * (20 * config.hidden_size + 4 * config.intermediate_size)
+    layer = item * (12 * config.hidden_size + 4 * config.intermediate_size)
     return config.num_hidden_layers * item * config.hidden_size + layer if checkpointing else config.num_hidden_layers * layer
 
 def default_micro_tokens(
@@ -358,6 +359,18 @@ def default_micro_tokens(
     if not all(hasattr(model.config, field) for field in ("hidden_size", "intermediate_size", "num_hidden_layers")): return 16384
     memory = torch.cuda.get_device_properties(weight.device).total_memory
     return int(min(2**18, max(2048, memory // 2 // token_bytes(model.config, checkpointing, weight.element_size()))))
+
+def launch_tokens(
+    model: torch.nn.Module, # a causal language model
+    launches: float = 1e-3, # seconds that a GPU waits for the kernels of one layer, forward and backward
+    flops: float = 5e14, # operations a second
+    bandwidth: float = 4e12, # bytes a second
+) -> int: # tokens
+    "How many tokens a GPU could have trained on while the kernels of one micro-batch are launched."
+    config, size = model.config, sum(p.numel() for p in model.parameters())
+    if not all(hasattr(config, field) for field in ("hidden_size", "intermediate_size", "num_hidden_layers")): return 8192
+    token = max(4 * size / flops, 3 * token_bytes(config, False, 2) / bandwidth)
+    return int(config.num_hidden_layers * launches / token)
 
 # %% ../nbs/11_objectives.ipynb #ffb9855c
 class Learner:
@@ -389,7 +402,8 @@ class Learner:
         self.clips = dict(clip_low=clip_low, clip_high=clip_high, dual_clip=dual_clip)
         on_cpu = next(population.model.parameters()).device.type == "cpu"
         if micro_tokens is None: micro_tokens = default_micro_tokens(population.model, checkpointing)
-        self.cutting = dict(micro_tokens=micro_tokens, overhead=128 if on_cpu else 8192, mixing=0.2 if on_cpu else 0.0)
+        shape = dict(overhead=128, mixing=0.2) if on_cpu else dict(overhead=launch_tokens(population.model), parting=0.05)
+        self.cutting = dict(micro_tokens=micro_tokens, **shape)
         self.old_logprobs, self.checkpointing = old_logprobs, checkpointing
         self.share_prompts = check_model(population.model) and share_prompts
         self.optimizer = StackedAdamW(population.flats, lr, betas, eps, weight_decay)
