@@ -9,14 +9,15 @@ __all__ = ['MEASURES', 'FLAGS', 'ENCODERS', 'parse_program', 'ast_depth', 'cyclo
            'ignores_input', 'returns_argument', 'mixing_operations', 'hash_like', 'problem_flags', 'exploit_counts',
            'ngram_features', 'shared_ngrams', 'bleu_scores', 'bleu_similarity', 'unit_rows', 'cosine_similarity',
            'clusters', 'repetition_penalty', 'ProgramAbstraction', 'abstraction_prompt', 'extract_program',
-           'ModelAbstraction', 'code_features', 'word_features', 'hash_feature', 'hashed_encoder', 'SentenceEncoder',
-           'SkillEncoder', 'Thresholds', 'calibrate_thresholds', 'penalty_report', 'in_zone', 'Remembered',
-           'MemoryBank', 'nearest', 'replay_size', 'cross_iteration_repetition', 'intra_iteration_repetition',
-           'distribution_spread', 'challenger_entropy', 'judge_prompt', 'ModelJudge', 'probe_script', 'probe_rows',
-           'BehaviourJudge', 'judge_repetition_ratio', 'diversity_measures', 'five_measures', 'IllusionPair',
-           'illusion_pairs']
+           'ModelAbstraction', 'node_label', 'SyntaxFeatures', 'code_features', 'word_features', 'hash_feature',
+           'hashed_encoder', 'SentenceEncoder', 'SkillEncoder', 'Thresholds', 'calibrate_thresholds', 'penalty_report',
+           'in_zone', 'Remembered', 'MemoryBank', 'nearest', 'replay_size', 'cross_iteration_repetition',
+           'intra_iteration_repetition', 'distribution_spread', 'challenger_entropy', 'judge_prompt', 'ModelJudge',
+           'probe_script', 'probe_rows', 'BehaviourJudge', 'judge_repetition_ratio', 'diversity_measures',
+           'five_measures', 'IllusionPair', 'illusion_pairs', 'reference_bleu', 'reference_clusters', 'same_partition',
+           'timed', 'bench_bleu', 'bench_memory']
 
-# %% ../nbs/08_diversity.ipynb #b636265e
+# %% ../nbs/08_diversity.ipynb #2cfca94d
 import ast
 import hashlib
 import io
@@ -24,21 +25,23 @@ import json
 import math
 import re
 import statistics
+import time
 import tokenize
+import tracemalloc
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from fastcore.basics import patch
 
 from .problems import Problem, rename_entry
 
-# %% ../nbs/08_diversity.ipynb #6e51dcbe
+# %% ../nbs/08_diversity.ipynb #53e6c581
 def parse_program(
     program: str,  # Python source
 ) -> ast.Module:  # its syntax tree
@@ -52,7 +55,7 @@ def parse_program(
     except (ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"program does not parse: {str(error) or type(error).__name__}") from None
 
-# %% ../nbs/08_diversity.ipynb #d5a57d72
+# %% ../nbs/08_diversity.ipynb #6a68e740
 _MARKERS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 
 
@@ -67,7 +70,7 @@ def ast_depth(
         stack.extend((child, depth + 1) for child in ast.iter_child_nodes(node) if not isinstance(child, _MARKERS))
     return deepest
 
-# %% ../nbs/08_diversity.ipynb #093cb303
+# %% ../nbs/08_diversity.ipynb #b17a32b5
 _BRANCHES = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.Assert)
 
 
@@ -88,7 +91,7 @@ def cyclomatic(
             points += not always
     return points
 
-# %% ../nbs/08_diversity.ipynb #0d889e60
+# %% ../nbs/08_diversity.ipynb #ffc0cf00
 _NOT_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 _SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -116,7 +119,7 @@ def code_lines(
         lines.update(range(token.start[0], token.end[0] + 1))
     return len(lines)
 
-# %% ../nbs/08_diversity.ipynb #7338df4d
+# %% ../nbs/08_diversity.ipynb #ec2186ca
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -141,7 +144,7 @@ def bound_names(
             names.add(node.asname)
     return names
 
-# %% ../nbs/08_diversity.ipynb #a7a07d46
+# %% ../nbs/08_diversity.ipynb #a1957252
 MEASURES = ("ast_depth", "cyclomatic", "lines", "variables")
 
 
@@ -164,7 +167,7 @@ def mean_complexity(
     "The mean of each measure over a batch of programs."
     return {name: statistics.fmean(item[name] for item in measured) for name in MEASURES} if measured else None
 
-# %% ../nbs/08_diversity.ipynb #5d0aac3c
+# %% ../nbs/08_diversity.ipynb #6d4ceaa6
 def cell_of(
     measured: Mapping[str, float],  # result of `complexity`
     exact: int = 16,  # m: values up to this have a bin each
@@ -173,7 +176,7 @@ def cell_of(
     values = [int(measured[name]) for name in MEASURES]
     return tuple(v if v <= exact else exact + (-(-v // exact) - 1).bit_length() for v in values)
 
-# %% ../nbs/08_diversity.ipynb #5c2836e7
+# %% ../nbs/08_diversity.ipynb #3d01d667
 def effective_number(
     counts: Iterable[int],  # occurrences of each category, >= 0
 ) -> float:  # between 1 and the number of categories that occur; 0 when there are none
@@ -182,7 +185,7 @@ def effective_number(
     total = sum(counts)
     return math.exp(-sum(count / total * math.log(count / total) for count in counts)) if counts else 0.0
 
-# %% ../nbs/08_diversity.ipynb #4833e42b
+# %% ../nbs/08_diversity.ipynb #16d06084
 class Coverage:
     "The cells of the discretised complexity space that programs have occupied so far."
 
@@ -216,7 +219,7 @@ class Coverage:
     def __repr__(self) -> str:
         return f"Coverage(exact={self.exact}, cells={self.cells}, programs={self.counts.total()})"
 
-# %% ../nbs/08_diversity.ipynb #da8d71d4
+# %% ../nbs/08_diversity.ipynb #e8a5e551
 @patch
 def update(
     self: Coverage,
@@ -241,7 +244,7 @@ def merge(
     self.counts.update(other.counts)
     return self.cells - before
 
-# %% ../nbs/08_diversity.ipynb #2837f10b
+# %% ../nbs/08_diversity.ipynb #c512a625
 def spread(
     programs: Iterable[str | Mapping[str, float]],  # sources, or results of `complexity`
     exact: int = 16,  # as in `Coverage`
@@ -252,7 +255,7 @@ def spread(
     deviations = {name: statistics.pstdev(item[name] for item in measured) if measured else 0.0 for name in MEASURES}
     return {"cells": len(counts), "effective_cells": effective_number(counts.values()), **deviations}
 
-# %% ../nbs/08_diversity.ipynb #aee55ac5
+# %% ../nbs/08_diversity.ipynb #b9b46be2
 _PLACEHOLDERS = {bool: True, int: 0, float: 0.0, complex: 0j, str: "s", bytes: b"s"}
 
 
@@ -280,7 +283,7 @@ class _Anonymizer(ast.NodeTransformer):
             node.names = [self._name(name) for name in node.names]
         return self.generic_visit(node)
 
-# %% ../nbs/08_diversity.ipynb #d7bd887f
+# %% ../nbs/08_diversity.ipynb #6f0658ae
 def program_form(
     program: str,  # Python source
     constants: bool = False,  # also anonymise constants: the shape
@@ -301,7 +304,7 @@ def program_form(
     except RecursionError:
         return program  # nested hundreds of levels deep: compared as written
 
-# %% ../nbs/08_diversity.ipynb #d9acd186
+# %% ../nbs/08_diversity.ipynb #b4b93fa3
 def _digest(*parts) -> str:
     "A short hash of JSON-able parts."
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -341,7 +344,7 @@ class DuplicateFilter:
     def __len__(self) -> int:
         return len(self.exact)
 
-# %% ../nbs/08_diversity.ipynb #5c49e74d
+# %% ../nbs/08_diversity.ipynb #ef572447
 @patch
 def check(
     self: DuplicateFilter,
@@ -363,7 +366,7 @@ def add(
     self.near.add(near)
     return found
 
-# %% ../nbs/08_diversity.ipynb #4f7e8745
+# %% ../nbs/08_diversity.ipynb #793586ef
 _ESCAPES = {"locals", "vars", "globals", "eval", "exec", "dir"}  # ways to read a name without naming it
 _UNFOLLOWED = (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await, ast.Delete, ast.ClassDef, ast.AsyncFunctionDef)
 _CHANGING = (ast.Call, ast.NamedExpr, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)  # expressions that may change objects
@@ -403,7 +406,7 @@ def aliases(
 
     return close
 
-# %% ../nbs/08_diversity.ipynb #357e258c
+# %% ../nbs/08_diversity.ipynb #49e442db
 class InputFlow:
     "An approximate walk through a function that follows what may depend on its input."
 
@@ -447,7 +450,7 @@ class InputFlow:
             tainted = step(statement, tainted, steered)
         return tainted
 
-# %% ../nbs/08_diversity.ipynb #f9d63f19
+# %% ../nbs/08_diversity.ipynb #43c779cc
 @patch
 def on_return(self: InputFlow, node, tainted, steered):
     "What is returned is the answer."
@@ -481,7 +484,7 @@ def on_augassign(self: InputFlow, node, tainted, steered):
     "As an assignment."
     return self.on_assign(node, tainted, steered)
 
-# %% ../nbs/08_diversity.ipynb #b8c820ba
+# %% ../nbs/08_diversity.ipynb #df895903
 @patch
 def on_if(self: InputFlow, node, tainted, steered):
     "Both sides, joined."
@@ -508,7 +511,7 @@ def on_for(self: InputFlow, node, tainted, steered):
     "As a `while` with a target."
     return self.on_while(node, tainted, steered)
 
-# %% ../nbs/08_diversity.ipynb #beda995c
+# %% ../nbs/08_diversity.ipynb #c826254a
 @patch
 def on_functiondef(self: InputFlow, node, tainted, steered):
     "The name depends on the input if the function does."
@@ -548,7 +551,7 @@ def on_other(self: InputFlow, node, tainted, steered):
     self.used |= steered or self.reads(tainted, node)
     return tainted | bound_names(node) if self.used else tainted
 
-# %% ../nbs/08_diversity.ipynb #952da859
+# %% ../nbs/08_diversity.ipynb #955fbdaf
 def entry_point(
     program: str,  # Python source
 ) -> ast.FunctionDef | None:  # the last top-level `f`, or None
@@ -571,7 +574,7 @@ def ignores_input(
     except RecursionError:
         return False  # hundreds of branches inside one another
 
-# %% ../nbs/08_diversity.ipynb #743f6633
+# %% ../nbs/08_diversity.ipynb #f017e97a
 def returns_argument(
     program: str,  # Python source with the entry point `f`
 ) -> bool:
@@ -594,7 +597,7 @@ def returns_argument(
         holds = holds | targets if value.id in holds else holds - targets
     return False
 
-# %% ../nbs/08_diversity.ipynb #8f10ea0f
+# %% ../nbs/08_diversity.ipynb #eb90bb22
 def mixing_operations(
     program: str,  # Python source
 ) -> int:
@@ -618,7 +621,7 @@ def hash_like(
     "Whether a program looks like a hash function (a heuristic)."
     return mixing_operations(program) >= threshold
 
-# %% ../nbs/08_diversity.ipynb #9db16de2
+# %% ../nbs/08_diversity.ipynb #9017ecb5
 FLAGS = ("duplicate", "near_duplicate", "constant", "ignores_input", "trivial", "hash_like")
 
 
@@ -645,7 +648,7 @@ def exploit_counts(
     counts = Counter(name for names in flags for name in names)
     return {f"{name}s" if name.endswith("duplicate") else name: counts[name] for name in FLAGS}
 
-# %% ../nbs/08_diversity.ipynb #baa4c5e2
+# %% ../nbs/08_diversity.ipynb #002aaa21
 def ngram_features(
     texts: Sequence[str],  # split at white space
     order: int,  # n
@@ -678,7 +681,7 @@ def shared_ngrams(
     )
     return (left @ right.T).toarray()
 
-# %% ../nbs/08_diversity.ipynb #ac531c25
+# %% ../nbs/08_diversity.ipynb #c49d069b
 def bleu_scores(
     hypotheses: Sequence[str],  # (n,) texts
     references: Sequence[str],  # (m,) texts
@@ -699,7 +702,7 @@ def bleu_scores(
     scores[np.array([places[text] for text in left])[:, None] == np.array([places[text] for text in right])] = 1.0
     return scores
 
-# %% ../nbs/08_diversity.ipynb #805e74a9
+# %% ../nbs/08_diversity.ipynb #1f46245d
 def bleu_similarity(
     texts: Sequence[str],  # (n,) questions; memory grows with n squared, so keep n to a batch
     symmetrize: str = "mean",  # "mean" of both directions, or "first": the earlier text is the hypothesis (R-Zero's code)
@@ -713,7 +716,7 @@ def bleu_similarity(
     upper = np.triu(scores, 1)
     return upper + upper.T + np.eye(len(texts))
 
-# %% ../nbs/08_diversity.ipynb #a7a27e75
+# %% ../nbs/08_diversity.ipynb #bed73bd2
 def unit_rows(
     embeddings,  # (n, d) numbers
 ) -> np.ndarray:  # (n, d) float32, every row of length 1
@@ -737,7 +740,7 @@ def cosine_similarity(
     np.fill_diagonal(similarity, 1.0)
     return similarity
 
-# %% ../nbs/08_diversity.ipynb #76e5c2ab
+# %% ../nbs/08_diversity.ipynb #67579c64
 def clusters(
     similarity: np.ndarray,  # (n, n), symmetric
     distance_threshold: float = 0.5,  # clusters at this distance or farther stay apart
@@ -755,7 +758,7 @@ def clusters(
     numbers = {label: number for number, label in enumerate(dict.fromkeys(labels.tolist()))}
     return np.array([numbers[label] for label in labels.tolist()], dtype=np.int64)
 
-# %% ../nbs/08_diversity.ipynb #d9fbe704
+# %% ../nbs/08_diversity.ipynb #d65edf48
 def repetition_penalty(
     similarity: np.ndarray,  # (n, n), symmetric
     distance_threshold: float = 0.5,  # as in `clusters`
@@ -771,7 +774,7 @@ def repetition_penalty(
     penalty[kept] = np.bincount(labels)[labels] / max(1, len(kept)) if len(kept) else 0.0
     return penalty
 
-# %% ../nbs/08_diversity.ipynb #6c2ac736
+# %% ../nbs/08_diversity.ipynb #e3da30e0
 class ProgramAbstraction:
     "Turns programs, or problems that hold one, into anonymous programs."
 
@@ -799,7 +802,7 @@ class ProgramAbstraction:
         except ValueError:
             return program.strip()
 
-# %% ../nbs/08_diversity.ipynb #e285d2df
+# %% ../nbs/08_diversity.ipynb #07f130b9
 def abstraction_prompt(
     question: str,  # a question in words
 ) -> str:
@@ -827,7 +830,7 @@ def extract_program(
         text = reply[start.start() :].split("```")[0] if start else reply
     return text.strip()
 
-# %% ../nbs/08_diversity.ipynb #5b3892f4
+# %% ../nbs/08_diversity.ipynb #9a37139b
 class ModelAbstraction:
     "Turns questions into anonymous programs with a language model; the programs are never executed."
 
@@ -869,28 +872,73 @@ class ModelAbstraction:
         "The share of replies so far that were programs; NaN before the first."
         return self.parsed / self.asked if self.asked else math.nan
 
-# %% ../nbs/08_diversity.ipynb #ccb320dc
+# %% ../nbs/08_diversity.ipynb #d70bba28
+def node_label(
+    node: ast.AST,
+) -> str:  # "Sub", "Lt", "append", "For", ...
+    "What a node of a syntax tree does, in a word."
+    if isinstance(node, ast.Compare):
+        return ",".join(type(operator).__name__ for operator in node.ops)
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return type(getattr(node, "op", node)).__name__
+
+
+class SyntaxFeatures:
+    "Collects the features of one program: what each node does, what it does it to, and the shape of its subtree."
+
+    def __init__(self, tree: ast.Module):
+        self.found: list[str] = []
+        self.bound = bound_names(tree, True)
+        self.known: dict[str, str] = {}  # variable -> shape of what it holds
+        for statement in tree.body:
+            self.visit(statement)
+
+    def note(self, name: str, parts: list[str]) -> str:
+        "Add the features of one node; returns its shape, or the name of a shape that grew too long."
+        heads = [part.split("(")[0] for part in parts]
+        shape = f"{name}({','.join(parts)})"
+        self.found += [name, *(f"{name}>{head}" for head in heads), f"{name}({','.join(heads)})", shape]
+        return shape if len(shape) < 200 else f"{name}#{_digest(shape)}()"
+
+# %% ../nbs/08_diversity.ipynb #a19d315c
+@patch
+def visit(
+    self: SyntaxFeatures,
+    node: ast.AST,
+) -> str:  # its shape, names and constants left out
+    "Walk a subtree in the order of execution."
+    if isinstance(node, ast.Name):
+        return self.known.get(node.id, "x" if node.id in self.bound else node.id)
+    if isinstance(node, ast.Constant):
+        return "k"
+    if isinstance(node, _DEFINITIONS):  # a parameter list says how many quantities there are
+        count = len(node.args.args) if hasattr(node, "args") else 0
+        return self.note(f"{type(node).__name__}{count}", [self.visit(statement) for statement in node.body][-1:])
+    if isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign)) and node.value is not None:
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        value = self.visit(node.value)
+        if isinstance(node, ast.AugAssign):
+            value = self.note(node_label(node), [self.visit(node.target), value])
+        self.known.update({target.id: value for target in targets if isinstance(target, ast.Name)})
+        return value
+    parts = [self.visit(child) for child in ast.iter_child_nodes(node) if not isinstance(child, _MARKERS)]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
+        parts.sort()
+    return self.note(node_label(node), parts)
+
+
 def code_features(
     program: str,  # Python source
-) -> list[str] | None:  # None when it does not parse, or holds no statement
-    "Syntax features of a program: nodes, edges and small subtrees; names and constants do not count."
+) -> list[str] | None:  # None when it does not parse, or holds nothing but expressions
+    "Syntax features of a program."
     try:
         tree = parse_program(program)
-    except ValueError:
+        return None if all(isinstance(node, ast.Expr) for node in tree.body) else SyntaxFeatures(tree).found
+    except (ValueError, RecursionError):
         return None
-    found = []
 
-    def shape(node, parent):  # text of the subtree, cut below three levels
-        name = type(node).__name__
-        children = [shape(child, name) for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr_context)]
-        flat = [child.split("(")[0] for child in children]
-        found.extend((name, f"{parent}>{name}", f"{name}({','.join(flat)})", text := f"{name}({','.join(children)})"))
-        return text if len(text) < 120 else f"{name}({','.join(flat)})"
-
-    shape(tree, "")
-    return found if tree.body and not all(isinstance(node, ast.Expr) for node in tree.body) else None
-
-
+# %% ../nbs/08_diversity.ipynb #3d024821
 def word_features(
     text: str,
     orders: Sequence[int] = (1, 2, 3),  # lengths of the n-grams
@@ -899,7 +947,7 @@ def word_features(
     words = re.findall(r"\w+|[^\w\s]", text.lower())
     return [" ".join(words[i : i + order]) for order in orders for i in range(len(words) - order + 1)] or [f"text:{text}"]
 
-# %% ../nbs/08_diversity.ipynb #35f7cdeb
+# %% ../nbs/08_diversity.ipynb #147ba0d6
 def hash_feature(
     feature: str,
     dimensions: int,  # coordinates to choose from
@@ -926,7 +974,7 @@ def hashed_encoder(
             row[hash_feature(text, dimensions)[0]] = 1.0
     return unit_rows(rows)
 
-# %% ../nbs/08_diversity.ipynb #4b99f6b9
+# %% ../nbs/08_diversity.ipynb #df81a6dd
 ENCODERS = {  # what the model cards say; licence in words, so that nobody can miss it
     "jinaai/jina-code-embeddings-1.5b": {
         "prefix": "Candidate code snippet:\n", "dimensions": (128, 256, 512, 1024, 1536), "licence": "CC-BY-NC-4.0: no commercial use",
@@ -967,7 +1015,7 @@ class SentenceEncoder:
     def __repr__(self) -> str:
         return f"SentenceEncoder({self.model!r}, prefix={self.prefix!r}, dimensions={self.dimensions}, licence={self.licence!r})"
 
-# %% ../nbs/08_diversity.ipynb #6e6e0fc0
+# %% ../nbs/08_diversity.ipynb #e63de6c2
 @patch
 def loaded(self: SentenceEncoder):
     "The network, loaded once."
@@ -996,7 +1044,7 @@ def encode(
     rows = network.encode(list(texts), prompt=self.prefix or None, batch_size=self.batch_size, show_progress_bar=False, convert_to_tensor=True)
     return unit_rows(rows.float().cpu().numpy())
 
-# %% ../nbs/08_diversity.ipynb #b1b5f336
+# %% ../nbs/08_diversity.ipynb #818c3a1c
 class SkillEncoder:
     "An abstraction followed by an encoder, cached by content."
 
@@ -1028,7 +1076,7 @@ class SkillEncoder:
             keys, values = zip(*missing[start : start + self.batch_size], strict=True)
             known.update(zip(keys, compute(list(values)), strict=True))
 
-# %% ../nbs/08_diversity.ipynb #5843bb5d
+# %% ../nbs/08_diversity.ipynb #5140da47
 @patch
 def texts(
     self: SkillEncoder,
@@ -1052,7 +1100,7 @@ def embed(
     self.fill(self.rows, zip(codes, codes, strict=True), lambda texts: unit_rows(self.encoder(texts)))
     return np.stack([self.rows[code] for code in codes]) if codes else unit_rows(self.encoder([]))
 
-# %% ../nbs/08_diversity.ipynb #b3e7652d
+# %% ../nbs/08_diversity.ipynb #7b35a43f
 @dataclass(frozen=True)
 class Thresholds:
     "Where similarity begins to cost; the defaults are the papers', on their encoder."
@@ -1081,7 +1129,7 @@ def calibrate_thresholds(
     scale = 1 - baseline
     return Thresholds(baseline + papers.tau_max * scale, baseline + papers.tau_mean * scale, papers.distance * scale, baseline)
 
-# %% ../nbs/08_diversity.ipynb #f4ed3a15
+# %% ../nbs/08_diversity.ipynb #0a3e074b
 def penalty_report(
     penalty: Sequence[float],  # (n,)
     name: str = "penalty",  # for the warning
@@ -1099,7 +1147,7 @@ def penalty_report(
         warnings.warn(f"{name} is {values[0]:.3g} for all {len(values)} items, so it teaches nothing: calibrate the thresholds", stacklevel=2)
     return report
 
-# %% ../nbs/08_diversity.ipynb #85742e45
+# %% ../nbs/08_diversity.ipynb #8f565d8e
 def in_zone(
     consistency: float | None,  # share of the answers that agree; None or NaN = unknown
     low: float = 0.3,  # R-Zero's and R-Diverse's bounds, both included
@@ -1148,7 +1196,7 @@ class MemoryBank:
     def __repr__(self) -> str:
         return f"MemoryBank(gamma={self.gamma}, tau_max={self.tau_max:.3g}, tau_mean={self.tau_mean:.3g}, cap={self.cap}, entries={len(self)})"
 
-# %% ../nbs/08_diversity.ipynb #78f07377
+# %% ../nbs/08_diversity.ipynb #5dcdc5ed
 def nearest(
     queries: np.ndarray,  # (n, d) unit rows
     blocks: Iterable[np.ndarray],  # (n_i, d) unit rows
@@ -1178,7 +1226,7 @@ def nearest(
         offset += len(block)
     return best, place
 
-# %% ../nbs/08_diversity.ipynb #c939d8e2
+# %% ../nbs/08_diversity.ipynb #7811c3a7
 @patch
 def terms(
     self: MemoryBank,
@@ -1209,7 +1257,7 @@ def penalty(
         total += (1 - self.gamma) * np.maximum(0.0, mean - self.tau_mean)
     return total
 
-# %% ../nbs/08_diversity.ipynb #467f8bcc
+# %% ../nbs/08_diversity.ipynb #9fb02ed1
 @patch
 def remember(
     self: MemoryBank,
@@ -1247,7 +1295,7 @@ def keep(
     self.entries = [self.entries[i] for i in positions]
     self.blocks = [rows] if len(positions) else []
 
-# %% ../nbs/08_diversity.ipynb #dbb5c310
+# %% ../nbs/08_diversity.ipynb #2bfb48ab
 @patch
 def state_dict(self: MemoryBank) -> dict:
     "Everything needed to continue; the vectors stay numpy arrays."
@@ -1289,7 +1337,7 @@ def load(
         self.load_state_dict({**state, "blocks": [arrays[str(number)] for number in range(len(arrays.files))]})
     return self
 
-# %% ../nbs/08_diversity.ipynb #03cfed58
+# %% ../nbs/08_diversity.ipynb #aa787808
 @patch
 def replay(
     self: MemoryBank,
@@ -1318,7 +1366,7 @@ def replay_size(
         raise ValueError(f"rho={rho}: must lie in [0, 1]")
     return min(int(batch * rho + 0.5), available)
 
-# %% ../nbs/08_diversity.ipynb #92ef439b
+# %% ../nbs/08_diversity.ipynb #d01215bd
 def cross_iteration_repetition(
     embeddings,  # (n, d) of the new questions
     memory: Sequence,  # (n_i, d) blocks of earlier questions
@@ -1347,7 +1395,7 @@ def distribution_spread(
     rows = unit_rows(embeddings).astype(np.float64)
     return float(np.linalg.norm(rows - rows.mean(axis=0), axis=1).mean()) if len(rows) else None
 
-# %% ../nbs/08_diversity.ipynb #986c39d0
+# %% ../nbs/08_diversity.ipynb #910daa84
 def challenger_entropy(
     entropies: Sequence[Sequence[float]],  # one list a rollout: entropy of the policy at each sampled token, in nats
     rollouts: int = 200,  # read at most so many
@@ -1356,7 +1404,7 @@ def challenger_entropy(
     values = [value for rollout in entropies[:rollouts] for value in rollout]
     return statistics.fmean(values) if values else None
 
-# %% ../nbs/08_diversity.ipynb #be19c89a
+# %% ../nbs/08_diversity.ipynb #97613835
 def judge_prompt(
     first: str,  # a new question
     second: str,  # an earlier one
@@ -1388,7 +1436,7 @@ class ModelJudge:
         words = [re.findall(r"\b(yes|no)\b", reply.lower()) for reply in replies]
         return [found[-1] == "yes" if found else None for found in words]
 
-# %% ../nbs/08_diversity.ipynb #ac393dde
+# %% ../nbs/08_diversity.ipynb #a6eaff96
 def probe_script(
     program: str,  # Python source with one entry point
 ) -> str:  # a program whose `f(rows)` calls the entry point on every row
@@ -1409,7 +1457,7 @@ def probe_rows(
     drawn = [[2 + int(rng.random() * 60) for _ in range(arity)] for _ in range(probes)]
     return [[list(order) for order in permutations(row)] if arity <= 4 else [row] for row in drawn]
 
-# %% ../nbs/08_diversity.ipynb #68d56087
+# %% ../nbs/08_diversity.ipynb #5bc5406f
 class BehaviourJudge:
     "Judges two items equivalent when their programs behave alike; programs run in the sandbox that is passed in."
 
@@ -1454,7 +1502,7 @@ class BehaviourJudge:
             return None
         return (arity, *(tuple(sorted(map(repr, outputs[i : i + orders]))) for i in range(0, len(outputs), orders)))
 
-# %% ../nbs/08_diversity.ipynb #3669c47e
+# %% ../nbs/08_diversity.ipynb #c5e5419e
 @patch
 def signatures(
     self: BehaviourJudge,
@@ -1469,7 +1517,7 @@ def signatures(
         self.known[program] = self.read(outcome.value, *job[2:])
     return [self.known[program] for program in programs]
 
-# %% ../nbs/08_diversity.ipynb #d3ec1c1e
+# %% ../nbs/08_diversity.ipynb #60ce1d44
 def judge_repetition_ratio(
     items: Sequence,  # (n,) new questions
     embeddings,  # (n, d)
@@ -1489,7 +1537,7 @@ def judge_repetition_ratio(
     repeated = [i for i in known if any(rows[i])]
     return {"ratio": len(repeated) / len(known) if known else None, "repeated": repeated, "unknown": 1 - len(known) / len(rows)}
 
-# %% ../nbs/08_diversity.ipynb #85d760e2
+# %% ../nbs/08_diversity.ipynb #69a6a1e9
 def diversity_measures(
     embeddings,  # (n, d) SAM embeddings of the iteration's questions
     memory: Sequence = (),  # (n_i, d) blocks of earlier questions
@@ -1522,7 +1570,7 @@ def five_measures(
         for t in range(len(embeddings))
     ]
 
-# %% ../nbs/08_diversity.ipynb #2d57bec6
+# %% ../nbs/08_diversity.ipynb #bd5e8109
 class IllusionPair(NamedTuple):
     "Two questions that look different and ask for the same."
 
@@ -1545,3 +1593,96 @@ def illusion_pairs(
     rows, columns = np.nonzero(np.triu((surface <= max_surface) & (skill >= min_skill), 1))
     pairs = [IllusionPair(int(i), int(j), float(surface[i, j]), float(skill[i, j])) for i, j in zip(rows, columns, strict=True)]
     return sorted(pairs, key=lambda pair: (pair.surface - pair.skill, pair.first, pair.second))[:limit]
+
+# %% ../nbs/08_diversity.ipynb #8b16bc6f
+def reference_bleu(
+    texts: Sequence[str],
+    symmetrize: str = "mean",  # as in `bleu_similarity`
+) -> np.ndarray:  # (n, n)
+    "BLEU similarity pair by pair with nltk, under the same two rules."
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+
+    smooth, words = SmoothingFunction().method1, [text.split() for text in texts]
+    scores = np.eye(len(texts))
+    for i in range(len(texts)):
+        for j in range(len(texts)):
+            if words[i] == words[j]:
+                scores[i, j] = 1.0
+            elif symmetrize == "mean" or i < j:
+                scores[i, j] = float(sentence_bleu([words[j]], words[i], smoothing_function=smooth))
+    return (scores + scores.T) / 2 if symmetrize == "mean" else np.triu(scores, 1) + np.triu(scores, 1).T + np.eye(len(texts))
+
+
+def reference_clusters(
+    similarity: np.ndarray,  # (n, n)
+    distance_threshold: float = 0.5,
+) -> np.ndarray:  # (n,) labels
+    "Clusters with scikit-learn, as R-Zero makes them."
+    from sklearn.cluster import AgglomerativeClustering
+
+    options = {"metric": "precomputed", "linkage": "average", "distance_threshold": distance_threshold}
+    return AgglomerativeClustering(n_clusters=None, **options).fit_predict(1 - similarity)
+
+
+def same_partition(
+    first: Sequence[int],  # (n,) labels
+    second: Sequence[int],  # (n,) labels, perhaps numbered otherwise
+) -> bool:
+    "Whether two labelings cut the items into the same clusters."
+    pairs = set(zip(map(int, first), map(int, second), strict=True))
+    return len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
+
+# %% ../nbs/08_diversity.ipynb #5bfd5c5c
+def timed(
+    what: str,  # name of the row
+    function: Callable,
+    *arguments,
+) -> tuple[dict, Any]:  # the row, the result
+    "Run a function once and note the seconds."
+    start = time.perf_counter()
+    result = function(*arguments)
+    return {"what": what, "seconds": time.perf_counter() - start}, result
+
+
+def bench_bleu(
+    batch: int = 512,  # questions
+    seed: int = 0,
+    symmetrize: str = "mean",
+) -> list[dict]:  # rows with "what", "seconds", "ratio" and, for the clusters, "same"
+    "BLEU and clusters of a batch, ours against nltk and scikit-learn."
+    from populora.generator import generate_word_problem
+
+    rng = np.random.default_rng(seed)
+    texts = [generate_word_problem(rng, 1 + n % 5).question for n in range(batch)]
+    repeats = [timed(f"BLEU of {batch} questions, populora", bleu_similarity, texts, symmetrize) for _ in range(3)]
+    ours, similarity = min(repeats, key=lambda repeat: repeat[0]["seconds"])
+    theirs, reference = timed(f"BLEU of {batch} questions, nltk", reference_bleu, texts, symmetrize)
+    tree, found = timed("clusters, populora", clusters, similarity)
+    other, expected = timed("clusters, scikit-learn", reference_clusters, reference)
+    ours |= {"ratio": theirs["seconds"] / ours["seconds"], "gap": float(np.abs(similarity - reference).max())}
+    tree |= {"ratio": other["seconds"] / tree["seconds"], "same": same_partition(found, expected), "clusters": len(set(found.tolist()))}
+    return [theirs, ours, other, tree]
+
+
+def bench_memory(
+    questions: int = 8000,  # new questions
+    entries: int = 40_000,  # remembered ones
+    dimensions: int = 1536,  # as the papers' encoder
+    seed: int = 0,
+) -> list[dict]:  # rows with "what", "seconds"; the last one with "peak" (MB) and "gap" to the plain product on 100 questions
+    "Abstraction, encoding and memory penalty at the size of a real iteration."
+    from populora.generator import generate_word_problem
+
+    rng = np.random.default_rng(seed)
+    programs = [generate_word_problem(rng, 1 + n % 5).solver for n in range(questions)]
+    coded, codes = timed(f"abstraction of {questions:,} programs", ProgramAbstraction(constants=False), programs)
+    encoded, rows = timed(f"hashed encoding of {questions:,} programs", lambda: hashed_encoder(codes, dimensions))
+    bank = MemoryBank()
+    bank.add(list(range(entries)), rng.normal(size=(entries, dimensions)), [None] * entries, 1)
+    tracemalloc.start()
+    scored, (largest, mean) = timed(f"P_MAP of {questions:,} questions against {entries:,} (d = {dimensions})", bank.terms, rows)
+    peak = tracemalloc.get_traced_memory()[1] / 1e6
+    tracemalloc.stop()
+    whole = rows[:100].astype(np.float64) @ np.concatenate(bank.blocks).T.astype(np.float64)
+    gap = max(np.abs(largest[:100] - whole.max(1)).max(), np.abs(mean[:100] - whole.mean(1)).max())
+    return [coded, encoded, scored | {"peak": peak, "gap": float(gap)}]
