@@ -7,7 +7,7 @@ from setuptools import find_packages, setup
 config = ConfigParser(delimiters=["="])
 config.read("settings.ini", encoding="utf-8")
 cfg = config["DEFAULT"]
-extras = {name: cfg[f"{name}_requirements"].split() for name in ("dev", "vllm", "gguf")}
+extras = {name: cfg[f"{name}_requirements"].split() for name in ("dev", "vllm", "gguf", "eval")}
 
 setup(
     name=cfg["lib_name"],
