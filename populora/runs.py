@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['CONFIGS', 'PAPER_UNKNOWN', 'PRESETS', 'LOGS', 'FREE_OPTIONS', 'logger', 'option', 'BaseConfig', 'AdapterConfig',
            'PopulationConfig', 'SamplingConfig', 'ProposalConfig', 'SolvingConfig', 'RolloutConfig', 'VerifierConfig',
-           'OptimizerConfig', 'RewardConfig', 'MatchmakingConfig', 'EvolutionConfig', 'AnchorConfig', 'RunSection',
-           'AgentProposalConfig', 'AgentSolvingConfig', 'BufferConfig', 'PopuloraConfig', 'AzrConfig',
+           'OptimizerConfig', 'RewardConfig', 'TrainingSection', 'MatchmakingConfig', 'EvolutionConfig', 'AnchorConfig',
+           'RunSection', 'AgentProposalConfig', 'AgentSolvingConfig', 'BufferConfig', 'PopuloraConfig', 'AzrConfig',
            'ScheduleSection', 'ChallengerRollouts', 'SolverRollouts', 'VotingConfig', 'CurriculumConfig',
            'PenaltyConfig', 'MeasureConfig', 'ChallengerConfig', 'as_r_zero', 'flatten', 'find_option', 'sections',
            'describe', 'check_type', 'check_limits', 'validate', 'to_dict', 'set_option', 'from_dict', 'parse_value',
@@ -15,7 +15,7 @@ __all__ = ['CONFIGS', 'PAPER_UNKNOWN', 'PRESETS', 'LOGS', 'FREE_OPTIONS', 'logge
            'named_rng', 'to_json', 'read_log', 'sync_folder', 'sync_folder_entry', 'write_aside', 'environment',
            'first_difference', 'begun', 'RunFolder', 'StopFlag', 'Progress']
 
-# %% ../nbs/12_runs.ipynb #04196a01
+# %% ../nbs/12_runs.ipynb #b5e2d204
 import dataclasses
 import difflib
 import hashlib
@@ -40,7 +40,7 @@ from fastcore.basics import patch
 
 from .problems import KINDS
 
-# %% ../nbs/12_runs.ipynb #1e62f36d
+# %% ../nbs/12_runs.ipynb #728ab010
 def option(
     default, # default value (immutable: a number, a string, a bool or a tuple)
     meaning: str, # what the field does, one sentence
@@ -52,7 +52,7 @@ def option(
     "A dataclass field that documents itself and knows its limits."
     return field(default=default, metadata={"meaning": meaning, "origin": origin, "low": low, "high": high, "choices": choices})
 
-# %% ../nbs/12_runs.ipynb #01a644e2
+# %% ../nbs/12_runs.ipynb #bcbb7c86
 @dataclass(frozen=True)
 class BaseConfig:
     "The frozen base model."
@@ -70,7 +70,7 @@ class AdapterConfig:
     alpha: float = option(16.0, "LoRA scale numerator, the update is multiplied by alpha / rank", "ours; not reported by PopuLoRA", low=1e-9)
     targets: str = option("all-linear", "which linear layers carry an adapter", "ours; not reported by PopuLoRA")
 
-# %% ../nbs/12_runs.ipynb #0fb97670
+# %% ../nbs/12_runs.ipynb #041dff2b
 @dataclass(frozen=True)
 class PopulationConfig:
     "How many adapters play which role."
@@ -108,7 +108,7 @@ class SolvingConfig(SamplingConfig):
         "ours for the embedded base; not reported by PopuLoRA", low=1)
     max_prompt: int = option(384, "longest prompt in tokens; a problem with a longer one is invalid", "ours for 512 tokens; AZR: 6144", low=16)
 
-# %% ../nbs/12_runs.ipynb #ccc7c811
+# %% ../nbs/12_runs.ipynb #e3170e45
 @dataclass(frozen=True)
 class RolloutConfig:
     "Which engine samples."
@@ -144,7 +144,24 @@ class RewardConfig:
         "PopuLoRA", choices=("reinforce_pp", "grpo"))
     shift: bool = option(True, "subtract the token mean while whitening, as the reference code does", "REINFORCE++ reference code")
 
-# %% ../nbs/12_runs.ipynb #a4e2f2a8
+# %% ../nbs/12_runs.ipynb #73ee85e2
+@dataclass(frozen=True)
+class TrainingSection:
+    "Additions to the training of teachers."
+    diversity: str = option("none", "penalty for repetition: none, BLEU within the step, the same on programs' skills (SAM), or SAM and memory",
+        "ours; PopuLoRA has none", choices=("none", "bleu", "sam", "map+sam"))
+    alpha: float = option(1.0, "weight of the penalty within the step", "R-Diverse", low=0)
+    beta: float = option(1.0, "weight of the penalty against memory", "R-Diverse", low=0)
+    gamma: float = option(0.5, "share of the nearest-neighbour term in it", "R-Diverse", low=0, high=1)
+    tau_max: float = option(0.6, "similarity of the nearest neighbour that is free", "R-Diverse's 0.5 on the embedded encoder's scale",
+        low=-1, high=1)
+    tau_mean: float = option(0.4, "mean similarity that is free", "R-Diverse's 0.25 on the embedded encoder's scale", low=-1, high=1)
+    distance: float = option(0.4, "average-linkage distance at which clusters stop to merge (SAM; BLEU: 0.5)",
+        "R-Zero's 0.5 on the embedded encoder's scale", low=0)
+    low: float = option(0.3, "smallest solve rate of a problem that is remembered", "R-Diverse, for its consistency", low=0, high=1)
+    high: float = option(0.8, "largest solve rate of a problem that is remembered", "R-Diverse, for its consistency", low=0, high=1)
+
+# %% ../nbs/12_runs.ipynb #cc69a61e
 @dataclass(frozen=True)
 class MatchmakingConfig:
     "TrueSkill and the choice of pairs."
@@ -171,7 +188,7 @@ class EvolutionConfig:
     mutations: tuple[str, ...] = option((), "mutation operators to draw from; empty means all of the paper's", "PopuLoRA")
     crossovers: tuple[str, ...] = option((), "crossover operators to draw from; empty means all of the paper's", "PopuLoRA")
 
-# %% ../nbs/12_runs.ipynb #21b5ab5e
+# %% ../nbs/12_runs.ipynb #39c1849f
 @dataclass(frozen=True)
 class AnchorConfig:
     "Evaluation on the fixed held-out set."
@@ -187,7 +204,7 @@ class RunSection:
     keep_last: int = option(2, "checkpoints kept beside the first; 0 keeps all", "ours", low=0)
     progress_every: int = option(10, "steps between progress lines where the output is not a terminal; 0 is silent", "ours", low=0)
 
-# %% ../nbs/12_runs.ipynb #529f8773
+# %% ../nbs/12_runs.ipynb #c404c140
 @dataclass(frozen=True)
 class AgentProposalConfig(SamplingConfig):
     "How the single agent writes problems."
@@ -217,7 +234,7 @@ class BufferConfig:
     seed_entries: int = option(16, "entries of each buffer before training starts", "ours for the embedded base; AZR: 256", low=1)
     seed_rounds: int = option(8, "rounds of seeding, at most; then the run starts with what there is", "ours", low=0)
 
-# %% ../nbs/12_runs.ipynb #260acf70
+# %% ../nbs/12_runs.ipynb #cef57809
 @dataclass(frozen=True)
 class PopuloraConfig:
     "A PopuLoRA run."
@@ -231,6 +248,7 @@ class PopuloraConfig:
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     verifier: VerifierConfig = field(default_factory=VerifierConfig)
     rewards: RewardConfig = field(default_factory=RewardConfig)
+    training: TrainingSection = field(default_factory=TrainingSection)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     matchmaking: MatchmakingConfig = field(default_factory=MatchmakingConfig)
     evolution: EvolutionConfig = field(default_factory=EvolutionConfig)
@@ -253,7 +271,7 @@ class AzrConfig:
     anchor: AnchorConfig = field(default_factory=AnchorConfig)
     run: RunSection = field(default_factory=RunSection)
 
-# %% ../nbs/12_runs.ipynb #a0c05708
+# %% ../nbs/12_runs.ipynb #06a63f12
 @dataclass(frozen=True)
 class ScheduleSection:
     "Length of the run, in iterations of a challenger phase and a solver phase."
@@ -297,7 +315,7 @@ class SolverRollouts(SamplingConfig):
         choices=("binary", "r_zero"))
     replay: float = option(0.3, "share of a step's questions that come from earlier iterations, rho", "R-Diverse; R-Zero has none", low=0, high=0.9)
 
-# %% ../nbs/12_runs.ipynb #2598d751
+# %% ../nbs/12_runs.ipynb #55958b5d
 @dataclass(frozen=True)
 class VotingConfig(SamplingConfig):
     "How the solver votes: consistency for the challenger's reward, pseudo-labels for the curriculum."
@@ -353,7 +371,7 @@ class MeasureConfig:
     anchor_per_cell: int = option(40, "held-out problems of each level; 0 switches the anchor set off", "ours", low=0, high=200)
     anchor_samples: int = option(4, "sampled answers to each of them, beside the greedy one", "ours", low=1)
 
-# %% ../nbs/12_runs.ipynb #ffab9c4d
+# %% ../nbs/12_runs.ipynb #ab383dd2
 @dataclass(frozen=True)
 class ChallengerConfig:
     "A run of the challenger and solver loop."
@@ -380,11 +398,11 @@ def as_r_zero(
     solving = dataclasses.replace(config.solving, replay=0.0, reward="r_zero")
     return dataclasses.replace(config, system="r_zero", penalties=penalties, solving=solving)
 
-# %% ../nbs/12_runs.ipynb #aa5d572c
+# %% ../nbs/12_runs.ipynb #7f891a72
 CONFIGS = {"populora": PopuloraConfig, "azr": AzrConfig, "r_diverse": ChallengerConfig,
            "r_zero": lambda: as_r_zero(ChallengerConfig())} # system -> its defaults
 
-# %% ../nbs/12_runs.ipynb #de540e58
+# %% ../nbs/12_runs.ipynb #cd750a6d
 def flatten(
     config, # a configuration or one of its sections
     prefix: str = "", # dotted name of that section
@@ -420,7 +438,7 @@ def sections(
     "The names of its sections."
     return ", ".join(entry.name for entry in dataclasses.fields(config) if dataclasses.is_dataclass(getattr(config, entry.name)))
 
-# %% ../nbs/12_runs.ipynb #175aae65
+# %% ../nbs/12_runs.ipynb #065af41e
 def describe(
     config, # a configuration
     only: str = "", # show only names that start with this
@@ -433,7 +451,7 @@ def describe(
         rows.append(f"{name:28} {json.dumps(value):32} {entry.metadata['meaning']} [{entry.metadata['origin']}]")
     return "\n".join(rows)
 
-# %% ../nbs/12_runs.ipynb #fc3b5b07
+# %% ../nbs/12_runs.ipynb #e6481df4
 def check_type(
     name: str, # dotted name, for the message
     value, # what was given
@@ -450,7 +468,7 @@ def check_type(
     if type(value) is not kind: raise ValueError(f"{name}={value!r}: must be {'an' if kind is int else 'a'} {kind.__name__}")
     return value
 
-# %% ../nbs/12_runs.ipynb #0ec7c8ca
+# %% ../nbs/12_runs.ipynb #196f0f70
 def check_limits(
     name: str, # dotted name
     value, # a value of the right type
@@ -480,7 +498,7 @@ def validate(
     if kept and kept.low > kept.high: raise ValueError(f"curriculum.low={kept.low}: must be <= curriculum.high={kept.high}")
     return config
 
-# %% ../nbs/12_runs.ipynb #5c0d09f2
+# %% ../nbs/12_runs.ipynb #a9088829
 def to_dict(
     config, # a configuration
 ) -> dict: # nested, JSON types only
@@ -510,7 +528,7 @@ def from_dict(
         config = set_option(config, name, check_type(name, value, find_option(config, name)[1]))
     return validate(config)
 
-# %% ../nbs/12_runs.ipynb #327d5093
+# %% ../nbs/12_runs.ipynb #1197e55d
 def parse_value(
     name: str, # dotted name, for the message
     text: str, # what stands behind the equals sign
@@ -536,7 +554,7 @@ def apply_overrides(
         config = set_option(config, name.strip(), parse_value(name.strip(), text.strip(), find_option(config, name.strip())[1]))
     return validate(config)
 
-# %% ../nbs/12_runs.ipynb #15214196
+# %% ../nbs/12_runs.ipynb #edd36020
 def matched_agent(
     config: PopuloraConfig, # the population's run
 ) -> AzrConfig: # the baseline's
@@ -554,7 +572,7 @@ def demo_config() -> PopuloraConfig:
     "Four teachers and four students on the embedded base: minutes on two CPU cores. No replacement falls on the last step."
     return PopuloraConfig(run=RunSection(steps=30), anchor=AnchorConfig(interval=15, per_cell=8), evolution=EvolutionConfig(interval=12))
 
-# %% ../nbs/12_runs.ipynb #2a5a59a7
+# %% ../nbs/12_runs.ipynb #8a52fee5
 def paper_config() -> PopuloraConfig:
     "PopuLoRA's main run; unknowns at AZR's values, marked by `origin` in the fields and listed in PAPER_UNKNOWN."
     sampling = dict(max_tokens=8096, max_prompt=6144)
@@ -598,7 +616,7 @@ def load_config(
     if not path.is_file(): raise ValueError(f"{source}: neither a preset ({', '.join(PRESETS)}) nor a JSON file")
     return apply_overrides(from_dict(read_json(path)), overrides)
 
-# %% ../nbs/12_runs.ipynb #ecf5c194
+# %% ../nbs/12_runs.ipynb #8f862db6
 def r_diverse_config() -> ChallengerConfig:
     "R-Diverse's run as far as it is known, as two adapters."
     return ChallengerConfig(
@@ -611,10 +629,10 @@ def r_diverse_gpu_config() -> ChallengerConfig:
     "Five iterations on the embedded base and one GPU."
     return ChallengerConfig(
         base=BaseConfig(device="cuda"), rollout=RolloutConfig(max_rows=2048),
-        proposals=ChallengerRollouts(prompts=32, global_batch=32, max_tokens=96),
+        proposals=ChallengerRollouts(domain="code", prompts=32, global_batch=32, max_tokens=128),
         solving=SolverRollouts(prompts=64, global_batch=64, max_tokens=64, max_prompt=384),
         voting=VotingConfig(max_tokens=64), penalties=PenaltyConfig(calibrate=256),
-        curriculum=CurriculumConfig(questions=1000, max_tokens=96, drop_questions=(), drop_answers=()),
+        curriculum=CurriculumConfig(questions=600, max_tokens=128, drop_questions=(), drop_answers=()),
         optimizer=OptimizerConfig(lr=1e-3, weight_decay=0.01, clip_high=0.3, kl_coef=0.01))
 
 def r_diverse_demo_config() -> ChallengerConfig:
@@ -630,8 +648,9 @@ def r_diverse_demo_config() -> ChallengerConfig:
 
 PRESETS |= {"r_diverse": r_diverse_config, "r_diverse-gpu": r_diverse_gpu_config, "r_diverse-demo": r_diverse_demo_config}
 PRESETS |= {name.replace("r_diverse", "r_zero"): (lambda make=make: as_r_zero(make())) for name, make in list(PRESETS.items()) if "r_diverse" in name}
+PRESETS["r_zero"] = lambda: set_option(as_r_zero(r_diverse_config()), "proposals.global_batch", 16)
 
-# %% ../nbs/12_runs.ipynb #a661d92d
+# %% ../nbs/12_runs.ipynb #bbda968f
 def derive_seed(
     seed: int, # seed of the run
     *labels, # names and numbers that say what the stream is for
@@ -647,7 +666,7 @@ def named_rng(
     "A numpy generator for one named use."
     return np.random.default_rng(derive_seed(seed, *labels))
 
-# %% ../nbs/12_runs.ipynb #7725d8d2
+# %% ../nbs/12_runs.ipynb #5c63fda4
 LOGS = ("metrics", "timings", "problems", "matches", "births", "iterations")   # a system leaves empty what it does not have
 
 def to_json(
@@ -673,7 +692,7 @@ def read_log(
         except ValueError: raise ValueError(f"{path}: line {number} is not JSON; restore the file or cut it before that line") from None
     return records
 
-# %% ../nbs/12_runs.ipynb #cafccff2
+# %% ../nbs/12_runs.ipynb #087f5d60
 def sync_folder(
     folder, # every file below it, and the folders themselves
 ):
@@ -712,7 +731,7 @@ def environment() -> dict: # versions and machine facts, for config.json
             "system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count(),
             "omp_num_threads": os.environ.get("OMP_NUM_THREADS")}
 
-# %% ../nbs/12_runs.ipynb #4f4f624c
+# %% ../nbs/12_runs.ipynb #b6793284
 FREE_OPTIONS = ("run.steps", "run.iterations", "run.keep_last", "run.progress_every")   # may differ when a run is resumed
 
 def first_difference(
@@ -726,7 +745,7 @@ def first_difference(
         if name not in FREE_OPTIONS and value != after[name]: return f"{name}: was {value!r}, now {after[name]!r}"
     return None
 
-# %% ../nbs/12_runs.ipynb #6960def5
+# %% ../nbs/12_runs.ipynb #bfd84d40
 logger = logging.getLogger("populora")
 
 def begun(
@@ -764,7 +783,7 @@ class RunFolder:
         if resume: self.rewind()
         self.files = {log: open(self.path/f"{log}.jsonl", "ab" if resume else "wb") for log in LOGS}
 
-# %% ../nbs/12_runs.ipynb #790309ea
+# %% ../nbs/12_runs.ipynb #3dfffd66
 @patch
 def note(self: RunFolder, **facts):
     "Add facts about the machine to the environment in config.json; a resumed run keeps its first ones and warns."
@@ -775,7 +794,7 @@ def note(self: RunFolder, **facts):
     held["environment"] = {**facts, **held["environment"]}
     write_aside(path, json.dumps(held, indent=1) + "\n")
 
-# %% ../nbs/12_runs.ipynb #6a1a65df
+# %% ../nbs/12_runs.ipynb #da4cbdda
 @patch
 def lock(self: RunFolder):
     "Hold the folder for this process; freed by the operating system when the process ends."
@@ -799,7 +818,7 @@ def __enter__(self: RunFolder): return self
 @patch
 def __exit__(self: RunFolder, *exception): self.close()
 
-# %% ../nbs/12_runs.ipynb #fb1235e7
+# %% ../nbs/12_runs.ipynb #bd93ae7a
 @patch
 def append(
     self: RunFolder,
@@ -818,7 +837,7 @@ def read(
     "The records of a log."
     return read_log(self.path/f"{log}.jsonl")
 
-# %% ../nbs/12_runs.ipynb #45989779
+# %% ../nbs/12_runs.ipynb #22c5b27f
 @patch
 def offsets(self: RunFolder) -> dict: # log -> bytes
     "Put the logs on the disk and say how long each one is."
@@ -848,7 +867,7 @@ def checkpoint(
     self.step, self.checkpoint_path = step, final
     self.prune()
 
-# %% ../nbs/12_runs.ipynb #4dcda6cc
+# %% ../nbs/12_runs.ipynb #45ad7173
 @patch
 def checkpoints(self: RunFolder) -> dict: # step -> folder, in order
     "The checkpoints by step."
@@ -862,7 +881,7 @@ def prune(self: RunFolder):
     if not self.config.run.keep_last: return
     for step in steps[1:-self.config.run.keep_last]: shutil.rmtree(self.checkpoints()[step])
 
-# %% ../nbs/12_runs.ipynb #4bf37d96
+# %% ../nbs/12_runs.ipynb #ad45b02b
 @patch
 def complete(
     self: RunFolder,
@@ -891,7 +910,7 @@ def rewind(self: RunFolder):
         path = self.path/f"{log}.jsonl"
         if path.exists(): os.truncate(path, size)
 
-# %% ../nbs/12_runs.ipynb #54e6b493
+# %% ../nbs/12_runs.ipynb #445248b5
 class StopFlag:
     "A flag that the first interrupt raises; the second interrupt aborts."
 
@@ -912,7 +931,7 @@ class StopFlag:
         self.raised = True
         print("\nstopping after this step, with a checkpoint; once more to abort", file=sys.stderr)
 
-# %% ../nbs/12_runs.ipynb #22ec4bb1
+# %% ../nbs/12_runs.ipynb #6b04ad2c
 class Progress:
     "A line of progress."
 
