@@ -4,24 +4,29 @@
 
 # %% auto #0
 __all__ = ['SYSTEMS', 'REWARDS', 'LOGS', 'PALETTE', 'DASHES', 'MARKERS', 'STYLE', 'LINES_NOTE', 'COMPLEXITY', 'EXPLOITS',
-           'HATCHES', 'PHASES', 'TRICKS', 'ROWS', 'COMPARISONS', 'PORTRAITS', 'FORMATS', 'TEACHER', 'STUDENT', 'INK',
-           'PICTURES', 'ROUND', 'read_log', 'pick', 'number', 'Run', 'base_name', 'default_label', 'load_run',
-           'find_runs', 'mean', 'series', 'smooth', 'group_runs', 'seed_band', 'line_style', 'styled', 'new_figure',
-           'describe', 'add_caption', 'finish_axes', 'draw_line', 'draw_systems', 'add_legend', 'solve_rate_and_reward',
-           'solve_rate_by_kind', 'complexity', 'valid_so_far', 'coverage', 'members', 'draw_ratings', 'ratings',
-           'Matrix', 'pair_rates', 'draw_matrix', 'matchup_matrix', 'entropy_and_length', 'Anchor', 'anchor_curve',
-           'anchor_cells', 'draw_change', 'anchor_accuracy', 'exploit_share', 'reason_totals', 'draw_reasons',
-           'exploits', 'Life', 'lives', 'draw_birth', 'draw_lives', 'family_tree', 'phase_seconds', 'draw_phases',
-           'timings', 'fifths', 'first_last', 'student_rates', 'per_adapter', 'per_role', 'summarize', 'format_cell',
-           'Table', 'to_markdown', 'summary_table', 'save_figure', 'plan_figures', 'save_figures', 'draw_token',
-           'draw_card', 'draw_arrow', 'picture_match', 'draw_sheet', 'draw_mark', 'picture_propose', 'picture_verify',
-           'picture_solve', 'picture_reward', 'picture_evolve', 'iteration_diagram']
+           'HATCHES', 'PHASES', 'TRICKS', 'ROWS', 'CHALLENGERS', 'FIVE', 'VARIANTS', 'COLUMNS', 'COMPARISONS',
+           'PORTRAITS', 'CHALLENGER_COMPARISONS', 'CHALLENGER_PORTRAITS', 'FORMATS', 'TEACHER', 'STUDENT', 'INK',
+           'PICTURES', 'ROUND', 'ADDED', 'BOXES', 'ARROWS', 'read_log', 'pick', 'number', 'Run', 'base_name',
+           'default_label', 'load_run', 'find_runs', 'mean', 'series', 'smooth', 'group_runs', 'seed_band',
+           'line_style', 'styled', 'new_figure', 'describe', 'add_caption', 'finish_axes', 'draw_line', 'draw_systems',
+           'add_legend', 'solve_rate_and_reward', 'solve_rate_by_kind', 'complexity', 'valid_so_far', 'coverage',
+           'members', 'draw_ratings', 'ratings', 'Matrix', 'pair_rates', 'draw_matrix', 'matchup_matrix',
+           'entropy_and_length', 'Anchor', 'anchor_curve', 'anchor_cells', 'draw_change', 'anchor_accuracy',
+           'exploit_share', 'reason_totals', 'draw_reasons', 'exploits', 'Life', 'lives', 'draw_birth', 'draw_lives',
+           'family_tree', 'phase_seconds', 'draw_phases', 'timings', 'fifths', 'first_last', 'student_rates',
+           'per_adapter', 'per_role', 'summarize', 'format_cell', 'Table', 'to_markdown', 'summary_table',
+           'by_iteration', 'draw_iterations', 'challenger_steps', 'local_illusion', 'Pairs', 'question_pairs',
+           'widest_pairs', 'surface_illusion', 'trajectories', 'five_measures', 'pass_matrix', 'pass_rates',
+           'skill_shares', 'telling_questions', 'question_evolution', 'challenger_table', 'save_figure', 'plan_figures',
+           'save_figures', 'draw_token', 'draw_card', 'draw_arrow', 'picture_match', 'draw_sheet', 'draw_mark',
+           'picture_propose', 'picture_verify', 'picture_solve', 'picture_reward', 'picture_evolve',
+           'iteration_diagram', 'pipeline_diagram']
 
-# %% ../nbs/17_figures.ipynb #cd1d5ecc
+# %% ../nbs/17_figures.ipynb #05fc7f04
 import json
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from math import ceil, isfinite
 from pathlib import Path
@@ -35,7 +40,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
-# %% ../nbs/17_figures.ipynb #7692fcf5
+# %% ../nbs/17_figures.ipynb #70347162
 def read_log(
     path: Path,  # a file of JSON objects, one a line
 ) -> list[dict]:  # the objects; empty when the file does not exist
@@ -53,7 +58,7 @@ def read_log(
         records.append(record)
     return records
 
-# %% ../nbs/17_figures.ipynb #5ee73357
+# %% ../nbs/17_figures.ipynb #e6888b08
 def pick(
     record: Any,  # nested dicts
     *path: str,  # keys, outermost first
@@ -71,10 +76,10 @@ def number(
     "Turn a record's value into a float."
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else float("nan")
 
-# %% ../nbs/17_figures.ipynb #0e9416b4
-SYSTEMS = {"populora": "PopuLoRA", "azr": "AZR"}  # system in config.json -> name in legends
+# %% ../nbs/17_figures.ipynb #356e8b02
+SYSTEMS = {"populora": "PopuLoRA", "azr": "AZR", "r_zero": "R-Zero", "r_diverse": "R-Diverse"}  # system in config.json -> name in legends
 REWARDS = {"eq2": "equation 2", "azr": "own reward"}  # the baseline's proposer reward -> words in legends
-LOGS = ("metrics", "problems", "matches", "births", "timings")
+LOGS = ("metrics", "problems", "matches", "births", "timings", "iterations")
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,7 @@ class Run:
     matches: list[dict]  # one record a match
     births: list[dict]  # one record a birth
     timings: list[dict]  # seconds a phase, one record a step
+    iterations: list[dict] = field(default_factory=list)  # one record an iteration, R-Zero and R-Diverse only
     label: str = ""  # the name in legends; runs with equal labels are seeds of one system
 
     @property
@@ -98,7 +104,7 @@ class Run:
     @property
     def n_steps(self) -> int: return int(max((number(record.get("step")) for record in self.metrics), default=0))
 
-# %% ../nbs/17_figures.ipynb #1ee7d8db
+# %% ../nbs/17_figures.ipynb #723346ec
 def base_name(
     config: dict,  # config.json
 ) -> str:  # the base model's name, without folders
@@ -118,7 +124,7 @@ def default_label(
     if reward in (None, system): return name
     return f"{name}, {REWARDS.get(reward, reward)}"
 
-# %% ../nbs/17_figures.ipynb #e341a7a7
+# %% ../nbs/17_figures.ipynb #ec350cae
 def load_run(
     folder: str | Path,  # a run folder
     label: str | None = None,  # its name in legends; None: from the config
@@ -131,7 +137,9 @@ def load_run(
     except json.JSONDecodeError as error: raise ValueError(f"{folder}/config.json is not JSON: {error}") from None
     if not isinstance(config, dict): raise ValueError(f"{folder}/config.json is not a JSON object")
     logs = {name: read_log(folder/f"{name}.jsonl") for name in LOGS}
-    return Run(folder.resolve().name, config, **logs, label=label or default_label(config))
+    variant = logs["iterations"][0].get("variant") if logs["iterations"] else None  # a switch that is off, in an ablation
+    default = default_label(config) + (f" {variant}" if variant not in (None, "full", "R-Zero") else "")
+    return Run(folder.resolve().name, config, **logs, label=label or default)
 
 
 def find_runs(
@@ -145,7 +153,7 @@ def find_runs(
         found.update(dict.fromkeys(places))
     return list(found)
 
-# %% ../nbs/17_figures.ipynb #11e66643
+# %% ../nbs/17_figures.ipynb #b05fd11a
 def mean(
     values: Sequence,  # numbers, NaN or None for unknown
 ) -> float:  # NaN when nothing is known
@@ -172,7 +180,7 @@ def smooth(
     half = window // 2
     return np.array([mean(values[max(0, i - half):i + half + 1]) if isfinite(value) else value for i, value in enumerate(values)])
 
-# %% ../nbs/17_figures.ipynb #3fb56a46
+# %% ../nbs/17_figures.ipynb #38745559
 def group_runs(
     runs: Sequence[Run],  # of any systems, in any order
 ) -> dict[str, list[Run]]:  # label -> its runs; PopuLoRA first
@@ -195,7 +203,7 @@ def seed_band(
     known = [[x for x in columns[step] if isfinite(x)] or [float("nan")] for step in steps]
     return steps, np.array([min(x) for x in known]), np.array([mean(x) for x in known]), np.array([max(x) for x in known])
 
-# %% ../nbs/17_figures.ipynb #0606feec
+# %% ../nbs/17_figures.ipynb #0371b0ed
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")  # Okabe-Ito; yellow darkened
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (2, 2)), (0, (9, 2, 3, 2)))
 MARKERS = "osD^vPX*"
@@ -229,7 +237,7 @@ def styled(
         return figure
     return drawing
 
-# %% ../nbs/17_figures.ipynb #e575f600
+# %% ../nbs/17_figures.ipynb #6583ec8d
 def new_figure(
     rows: int,  # of panels
     columns: int,  # of panels
@@ -266,7 +274,7 @@ def add_caption(
     figure.supxlabel("\n".join(lines), x=.01, ha="left", fontsize=7.8, color="#333333", linespacing=1.35)
     return figure
 
-# %% ../nbs/17_figures.ipynb #9964d169
+# %% ../nbs/17_figures.ipynb #ad855779
 def finish_axes(
     axes: Axes,  # one panel, with its curves drawn
     title: str,  # above the panel
@@ -282,7 +290,7 @@ def finish_axes(
         axes.text(.5, .5, "nothing recorded", transform=axes.transAxes, ha="center", va="center", color="#777777", style="italic")
         axes.grid(False); axes.set(xticks=[], yticks=[])
 
-# %% ../nbs/17_figures.ipynb #f5cf8a8d
+# %% ../nbs/17_figures.ipynb #6ae3ce62
 def draw_line(
     axes: Axes,
     x: np.ndarray,  # (n,)
@@ -311,7 +319,7 @@ def draw_systems(
         elif len(steps) > 1: axes.plot(steps, middle, color=color, alpha=.35, linewidth=.8, label="_raw")
         draw_line(axes, steps, smooth(middle), index, label)
 
-# %% ../nbs/17_figures.ipynb #710074e2
+# %% ../nbs/17_figures.ipynb #0ea5b22c
 def add_legend(
     figure: Figure,
     handles: Sequence | None = None,  # None: the labelled lines of all panels, each label once
@@ -323,7 +331,7 @@ def add_legend(
         handles = list(found.values())
     if handles: figure.legend(handles=handles, loc="outside upper left", ncols=min(columns, len(handles)), handlelength=3.2)
 
-# %% ../nbs/17_figures.ipynb #4525102c
+# %% ../nbs/17_figures.ipynb #ad044ebc
 LINES_NOTE = "Lines: running mean; thin: single steps of one run, or band: lowest to highest seed."
 
 
@@ -343,7 +351,7 @@ def solve_rate_and_reward(
     return add_caption(figure, "Solve rate and reward of each role. Solve rates are on the problems each system made for itself. "
                        + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #b9a7a953
+# %% ../nbs/17_figures.ipynb #0b2554e8
 @styled
 def solve_rate_by_kind(
     runs: Sequence[Run],
@@ -360,7 +368,7 @@ def solve_rate_by_kind(
     return add_caption(figure, "Top: share of attempts that solve, by kind of task. Bottom: share of proposals that are valid. "
                        + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #21eb7226
+# %% ../nbs/17_figures.ipynb #d3158b48
 COMPLEXITY = {"ast_depth": "AST depth", "cyclomatic": "Cyclomatic complexity", "lines": "Lines of code", "variables": "Variables"}
 
 
@@ -376,7 +384,7 @@ def complexity(
     add_legend(figure)
     return add_caption(figure, "Complexity of valid proposed programs, mean of each step. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #8cd8a69e
+# %% ../nbs/17_figures.ipynb #f28ad069
 def valid_so_far(
     run: Run,
 ) -> np.ndarray:  # (n_steps,) cumulative count
@@ -404,7 +412,7 @@ def coverage(
     return add_caption(figure, "Coverage: distinct cells of the discretized (AST depth, cyclomatic complexity, lines, variables) space. "
                        "Right: the same at equal numbers of valid proposals.", runs)
 
-# %% ../nbs/17_figures.ipynb #852a63c1
+# %% ../nbs/17_figures.ipynb #09296058
 def members(
     run: Run,
     role: str,  # "teacher", "student" or "agent"
@@ -429,7 +437,7 @@ def draw_ratings(
         at = np.isin(steps, list(born))
         if at.any(): axes.plot(steps[at], mu[at], "o", markersize=10, fillstyle="none", color=line_style(index)["color"], label="_birth")
 
-# %% ../nbs/17_figures.ipynb #329341db
+# %% ../nbs/17_figures.ipynb #55b0572a
 @styled
 def ratings(
     run: Run,  # a population run
@@ -451,7 +459,7 @@ def ratings(
     if panels["roles"].lines: panels["roles"].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, handlelength=3, borderpad=0)
     return add_caption(figure, "TrueSkill ratings; bands: one sigma; rings: births (a culled member's name goes to the newborn).", [run])
 
-# %% ../nbs/17_figures.ipynb #ceaa9b69
+# %% ../nbs/17_figures.ipynb #fbfcab30
 class Matrix(NamedTuple):
     "Solve rates of pairs."
     rates: np.ndarray  # (teachers, students), NaN for pairs that never met on a valid problem
@@ -474,7 +482,7 @@ def pair_rates(
         if isfinite(rate) and n > 0: solved[cell] += rate * n; weight[cell] += n
     return Matrix(np.divide(solved, weight, out=np.full(shape, np.nan), where=weight > 0), counts)
 
-# %% ../nbs/17_figures.ipynb #ae844045
+# %% ../nbs/17_figures.ipynb #8938d9e3
 def draw_matrix(
     axes: Axes,
     matrix: Matrix,
@@ -516,7 +524,7 @@ def matchup_matrix(
     return add_caption(figure, "Solve rate of each pair, weighted by valid problems; n: matches. "
                        "The color scale spans the values shown.", [run])
 
-# %% ../nbs/17_figures.ipynb #0ab4a981
+# %% ../nbs/17_figures.ipynb #13e9c2fd
 @styled
 def entropy_and_length(
     runs: Sequence[Run],
@@ -532,7 +540,7 @@ def entropy_and_length(
     add_legend(figure)
     return add_caption(figure, "Mean policy entropy and mean length of what each role samples. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #570c0630
+# %% ../nbs/17_figures.ipynb #e4438428
 class Anchor(NamedTuple):
     "Anchor-set accuracy of the solvers over the steps that measured it."
     steps: np.ndarray  # (n,)
@@ -558,7 +566,7 @@ def anchor_curve(
     columns = np.array(rows, dtype=float).reshape(-1, 4).T
     return Anchor(*columns, asked)
 
-# %% ../nbs/17_figures.ipynb #43aa1f9e
+# %% ../nbs/17_figures.ipynb #d2634284
 def anchor_cells(
     runs: Sequence[Run],
 ) -> dict[str, tuple[str, ...]]:  # what to print -> path inside an anchor entry
@@ -588,7 +596,7 @@ def draw_change(
             axes.plot([end], [y], look["marker"], color=look["color"], markersize=5.5, label="_end")
     axes.set(yticks=range(len(cells)), yticklabels=list(cells), ylim=(len(cells) - .5, -.5))
 
-# %% ../nbs/17_figures.ipynb #643d705a
+# %% ../nbs/17_figures.ipynb #05116df7
 @styled
 def anchor_accuracy(
     runs: Sequence[Run],
@@ -616,7 +624,7 @@ def anchor_accuracy(
                        "band: worst to best solver. "
                        f"Open marker: start of the run; filled: end.{n}", runs)
 
-# %% ../nbs/17_figures.ipynb #afb97a95
+# %% ../nbs/17_figures.ipynb #39028d0a
 EXPLOITS = {"duplicates": "Repeats of earlier problems", "near_duplicates": "Near repeats", "trivial": "Output is the input",
             "constant": "Constant output", "ignores_input": "Input ignored", "hash_like": "Scrambles like a hash"}
 
@@ -641,7 +649,7 @@ def reason_totals(
         for reason, count in (record.get(key) or {}).items(): totals[reason] = totals.get(reason, 0) + int(count)
     return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
-# %% ../nbs/17_figures.ipynb #40bf64f2
+# %% ../nbs/17_figures.ipynb #8eb2b30a
 def draw_reasons(
     axes: Axes,
     runs: Sequence[Run],
@@ -664,7 +672,7 @@ def draw_reasons(
     if shown: axes.set(yticks=range(len(shown)), yticklabels=[reason.replace("_", " ") for reason in shown])
     if shown: axes.set_ylim(max(len(shown), 4) - .4, -.6)
 
-# %% ../nbs/17_figures.ipynb #34a85b71
+# %% ../nbs/17_figures.ipynb #d367244a
 HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "oooo", "++++")
 
 
@@ -690,7 +698,7 @@ def exploits(
     return add_caption(figure, "Top: running share of valid proposals that carry a flag of an easy way to be valid. "
                        "Bottom: refusals per step; the first system plain, others hatched.", runs)
 
-# %% ../nbs/17_figures.ipynb #ab8d11a3
+# %% ../nbs/17_figures.ipynb #850abbd4
 class Life(NamedTuple):
     "The time between two births on one lane."
     member: str  # the lane
@@ -715,7 +723,7 @@ def lives(
     done += [Life(name, since[name], last, founder[name]) for name in names]
     return sorted(done, key=lambda life: (names.index(life.member), life.start))
 
-# %% ../nbs/17_figures.ipynb #460c2835
+# %% ../nbs/17_figures.ipynb #45869864
 def draw_birth(
     axes: Axes,
     birth: dict,  # a record of births.jsonl
@@ -752,7 +760,7 @@ def draw_lives(
         axes.annotate(f"line of {founder}", (1, lane[name]), (6, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
                       fontsize=7.5, va="center")
 
-# %% ../nbs/17_figures.ipynb #4f00c45a
+# %% ../nbs/17_figures.ipynb #e53a88d9
 @styled
 def family_tree(
     run: Run,  # a population run
@@ -773,7 +781,7 @@ def family_tree(
     return add_caption(figure, "Family tree of births. Each lane is a name; arrows come from the parents; "
                        "color and line style give the founder of the line.", [run])
 
-# %% ../nbs/17_figures.ipynb #6eeea923
+# %% ../nbs/17_figures.ipynb #73b863ec
 PHASES = ("propose", "verify", "solve", "check", "train", "rate", "evolve", "anchor")
 
 
@@ -787,7 +795,7 @@ def phase_seconds(
     total = mean([seconds.get("total") for seconds in steps])
     return means | {"other": max(0., total - sum(means.values())) if isfinite(total) else 0.}
 
-# %% ../nbs/17_figures.ipynb #f22f9681
+# %% ../nbs/17_figures.ipynb #ed5f40a6
 def draw_phases(
     axes: Axes,
     seconds: Sequence[dict[str, float]],  # one a bar, as phase_seconds gives them
@@ -823,7 +831,7 @@ def timings(
     add_legend(figure, keys, 5)
     return add_caption(figure, "Where the time of a step goes.", runs)
 
-# %% ../nbs/17_figures.ipynb #e59ce6a9
+# %% ../nbs/17_figures.ipynb #99a37b93
 def fifths(
     values: Sequence,  # one a training step, NaN or None for unknown
 ) -> tuple[float, float]:  # means of the first and of the last fifth; NaN when nothing is known
@@ -866,7 +874,7 @@ def per_role(
     players = members(run, "teacher" if role == "proposer" else "student") or members(run, "agent")
     return spent / len(players) if players else float("nan")
 
-# %% ../nbs/17_figures.ipynb #7b1268f6
+# %% ../nbs/17_figures.ipynb #3fc9b533
 TRICKS = ("duplicates", "trivial", "constant", "ignores_input")  # the exploits that the table shows
 
 
@@ -898,7 +906,7 @@ def summarize(
         "optimizer_steps": (per_adapter(run, "optimizer_steps"),),
     }
 
-# %% ../nbs/17_figures.ipynb #8e5b9ff8
+# %% ../nbs/17_figures.ipynb #1dc2ddad
 ROWS = {  # measure -> what the table says, and its number format
     "solve_rate": ("solve rate, first -> last fifth", ".3f"), "best_student": ("  best student, last fifth", ".3f"),
     "worst_student": ("  worst student, last fifth", ".3f"), "valid_rate": ("valid proposals, first -> last fifth", ".3f"),
@@ -927,7 +935,7 @@ def format_cell(
         parts.append(f"{mean(known):{form}}{spread}")
     return "-" if set(parts) <= {"-"} else " -> ".join(parts)
 
-# %% ../nbs/17_figures.ipynb #83484dd3
+# %% ../nbs/17_figures.ipynb #dcd6171c
 class Table(NamedTuple):
     "The table of results."
     rows: list[dict[str, str]]  # one a measure: {"measure": ..., label: cell, ...}
@@ -958,12 +966,274 @@ def summary_table(
     rows = [row for row in rows if any(cell != "-" for key, cell in row.items() if key != "measure")]
     return Table(rows, to_markdown(rows))
 
-# %% ../nbs/17_figures.ipynb #efbe1a2c
+# %% ../nbs/17_figures.ipynb #0fd5e151
+CHALLENGERS = ("r_zero", "r_diverse")  # systems with iterations
+
+
+def by_iteration(
+    run: Run,
+) -> Run:  # the same run with one record an iteration in place of one a step
+    "See a run by iterations."
+    return replace(run, metrics=[{**record, "step": record["iteration"]} for record in run.iterations])
+
+
+def draw_iterations(
+    axes: Axes,
+    runs: Sequence[Run],
+    *path: str,  # keys inside a record of iterations.jsonl
+    shift: int = 0,  # styles to skip
+    suffix: str = "",  # added to each label
+) -> None:
+    "Draw one quantity of every system over iterations."
+    for index, (label, group) in enumerate(group_runs(runs).items()):
+        steps, low, middle, high = seed_band([by_iteration(run) for run in group], *path)
+        if not np.isfinite(middle).any(): continue
+        if len(group) > 1: axes.fill_between(steps, low, high, color=PALETTE[(index + shift) % len(PALETTE)], alpha=.18, linewidth=0)
+        draw_line(axes, steps, middle, index + shift, label + suffix, markevery=1)
+
+# %% ../nbs/17_figures.ipynb #f5dcd9b4
+def challenger_steps(
+    run: Run,
+) -> Run:  # only the steps in which the challenger was trained
+    "The challenger's part of a run."
+    return replace(run, metrics=[record for record in run.metrics if record.get("phase") == "challenger"])
+
+
+@styled
+def local_illusion(
+    runs: Sequence[Run],  # R-Zero and R-Diverse
+) -> Figure:
+    "In-batch penalty, repetition across iterations, repetition within an iteration."
+    figure, axes = new_figure(1, 3, height=2.5)
+    draw_systems(axes[0], [challenger_steps(run) for run in runs], "challenger", "repetition")
+    finish_axes(axes[0], "Penalty in the batch", "mean relative cluster size")
+    draw_iterations(axes[1], runs, "diversity", "cross_max")
+    finish_axes(axes[1], "Repetition across iterations", "cosine to nearest earlier question", "iteration")
+    draw_iterations(axes[2], runs, "diversity", "intra")
+    finish_axes(axes[2], "Repetition within", "mean cosine of pairs", "iteration")
+    add_legend(figure)
+    return add_caption(figure, "The local illusion: what the penalty within a batch says, and what the skill embeddings of all questions say. "
+                       "Steps count the whole loop. " + LINES_NOTE, runs)
+
+# %% ../nbs/17_figures.ipynb #dbea4074
+class Pairs(NamedTuple):
+    "Questions of a run compared two by two."
+    questions: list[dict]  # records of problems.jsonl
+    surface: np.ndarray  # (n, n), BLEU of the words
+    skill: np.ndarray  # (n, n), cosine of the solver programs
+
+
+def question_pairs(
+    run: Run,  # a challenger run
+    limit: int = 250,  # questions, evenly spread over the run
+) -> Pairs:
+    "Compare the valid questions of a run's curricula, each wording once."
+    from populora.diversity import ProgramAbstraction, bleu_similarity, cosine_similarity, hashed_encoder
+    asked = [record for record in run.problems if record.get("phase") == "curriculum" and record.get("question")]
+    chosen = list({record["question"]: record for record in asked if str(record.get("skill") or "").startswith(("def ", "import "))}.values())
+    chosen = [chosen[i] for i in np.unique(np.linspace(0, len(chosen) - 1, min(limit, len(chosen))).astype(int))] if chosen else []
+    skill = cosine_similarity(hashed_encoder(ProgramAbstraction()([record["skill"] for record in chosen])))
+    return Pairs(chosen, bleu_similarity([record["question"] for record in chosen]), skill)
+
+
+def widest_pairs(
+    pairs: Pairs,
+    count: int = 3,
+    max_surface: float = .2,
+    min_skill: float = .95,
+) -> list[tuple[dict, dict, float, float]]:  # two questions, their similarity in words and in skill
+    "The pairs with the widest gap, each question used once and each pair with a skill of its own while there are enough."
+    from populora.diversity import illusion_pairs
+    used, taken, later = set(), [], []
+    for pair in illusion_pairs(pairs.surface, pairs.skill, max_surface, min_skill):
+        first, second = pairs.questions[pair.first], pairs.questions[pair.second]
+        fresh = first["skill"] not in used
+        (taken if fresh else later).append((first, second, pair.surface, pair.skill))
+        used |= {first["skill"], second["skill"]}
+        if len(taken) == count: break
+    return (taken + later)[:count]
+
+# %% ../nbs/17_figures.ipynb #0fe2c67c
+@styled
+def surface_illusion(
+    run: Run,  # a challenger run
+) -> Figure:
+    "Similarity of words against similarity of skills, and the widest gaps in words."
+    figure, (axes, words) = new_figure(1, 2, height=3.6)
+    pairs = question_pairs(run)
+    upper = np.triu_indices(len(pairs.questions), 1)
+    if len(upper[0]):
+        axes.plot(pairs.surface[upper], pairs.skill[upper], ".", color=PALETTE[0], markersize=2, alpha=.25, rasterized=True)
+        axes.add_patch(Rectangle((-.01, .95), .21, .07, fill=False, edgecolor=PALETTE[1], linewidth=1.6))
+        axes.set(xlim=(-.03, 1.03))
+    finish_axes(axes, "All pairs", "similarity of skills (cosine)", "similarity of words (BLEU)")
+    lines = []
+    for first, second, surface, skill in widest_pairs(pairs):
+        both = [line for record in (first, second) for line in textwrap.wrap(f"- {record['question']}", 56)]
+        lines += [f"BLEU {surface:.2f}, skill {skill:.2f}", *both, ""]
+    words.axis("off"); words.set_title("Different words, the same skill")
+    words.text(0, .98, "\n".join(lines) or "no such pair", va="top", ha="left", fontsize=7.4, transform=words.transAxes, linespacing=1.3)
+    alike = pairs.surface[upper][pairs.skill[upper] >= .95]
+    text = "There is no pair of questions whose skills agree."
+    if len(alike): text = f"Of the pairs whose skills agree (at least 0.95), {np.mean(alike <= .2):.0%} differ in words (BLEU at most 0.2; frame)."
+    return add_caption(figure, f"The surface illusion. {text}", [run])
+
+# %% ../nbs/17_figures.ipynb #749831e7
+@styled
+def trajectories(
+    runs: Sequence[Run],  # challenger runs
+) -> Figure:
+    "Solver accuracy on the held-out questions and the truth of the labels, over iterations."
+    figure, axes = new_figure(1, 3, height=2.5)
+    for panel, (title, ylabel, path) in zip(axes, (("Held-out questions, greedy", "share correct", ("anchor", "greedy")),
+                                                   ("Held-out questions, sampled", "share correct", ("anchor", "sampled")),
+                                                   ("Pseudo-labels", "share that is true", ("curriculum", "label_accuracy")))):
+        draw_iterations(panel, runs, *path)
+        finish_axes(panel, title, ylabel, "iteration")
+    add_legend(figure)
+    return add_caption(figure, "The solver after each iteration (0: the base), and the labels that it was trained on. Points: mean over seeds; "
+                       "band: lowest to highest.", runs)
+
+
+FIVE = (  # the paper's figure 4: title, unit, keys and what is added to their labels
+    ("a  Across iterations", "cosine", (("cross_max", ", largest"), ("cross_mean", ", mean"))),
+    ("b  Judge repetition ratio", "share", (("judge", ""),)),
+    ("c  Within an iteration", "mean cosine", (("intra", ""),)), ("d  Distribution spread", "mean distance", (("spread", ""),)),
+    ("e  Challenger entropy", "nats a token", (("entropy", ""),)),
+)
+
+# %% ../nbs/17_figures.ipynb #078fd72b
+@styled
+def five_measures(
+    runs: Sequence[Run],  # challenger runs
+) -> Figure:
+    "The five measures of diversity over iterations."
+    figure, axes = new_figure(2, 3)
+    for panel, (title, ylabel, keys) in zip(axes, FIVE):
+        for place, (key, suffix) in enumerate(keys):
+            draw_iterations(panel, runs, "diversity", key, shift=4 * place, suffix=suffix)
+        finish_axes(panel, title, ylabel, "iteration")
+    axes[5].axis("off")
+    handles = {line.get_label(): line for panel in axes[:5] for line in panel.lines}
+    axes[5].legend(handles=list(handles.values()), loc="center", handlelength=3.2)
+    return add_caption(figure, "Five measures of diversity, on the solver programs of all valid questions of an iteration against those "
+                       "remembered from earlier ones. Lower is more diverse in a to c, higher in d and e. Points: mean over seeds; "
+                       "band: lowest to highest.", runs)
+
+# %% ../nbs/17_figures.ipynb #6f8d38f9
+def pass_matrix(
+    runs: Sequence[Run],  # seeds of one system
+) -> Matrix:  # rows: question sets 1.., columns: solvers 0..; NaN where unknown; counts: questions
+    "Mean pass rates over seeds."
+    cells = [tuple(cell) for run in runs for record in run.iterations for cell in record.get("pass_rates") or []]
+    known = [(int(j), int(k), number(rate), int(n)) for j, k, rate, n in cells if isfinite(number(rate))]
+    shape = (max((k for _, k, *_ in known), default=0), max((j for j, *_ in known), default=-1) + 1)
+    total, counts = np.zeros(shape), np.zeros(shape, dtype=int)
+    for j, k, rate, n in known: total[k - 1, j] += rate * n; counts[k - 1, j] += n
+    return Matrix(np.divide(total, counts, out=np.full(shape, np.nan), where=counts > 0), counts)
+
+
+@styled
+def pass_rates(
+    runs: Sequence[Run],  # challenger runs
+) -> Figure:
+    "Pass rates of every solver on every iteration's questions, one panel a system."
+    groups = group_runs(runs)
+    figure, axes = new_figure(1, max(1, len(groups)), width=max(4.2, 3.7 * len(groups)), height=2.9)
+    for panel, (label, group) in zip(axes, groups.items()):
+        matrix = pass_matrix(group)
+        if not matrix.rates.size: finish_axes(panel, label); continue
+        sets, solvers = [f"D{k + 1}" for k in range(matrix.rates.shape[0])], [f"S{j}" for j in range(matrix.rates.shape[1])]
+        draw_matrix(panel, matrix, sets, solvers, 0, 1)
+        panel.set(title=label, xlabel="solver after iteration", ylabel="questions of iteration")
+        frame = {"fill": False, "edgecolor": PALETTE[1], "linewidth": 2}
+        for k in range(min(matrix.rates.shape)): panel.add_patch(Rectangle((k - .5, k - .5), 1, 1, **frame))
+    return add_caption(figure, "Pass rate of solver j (S0: the base) on the questions of iteration k whose truth is known; n: questions, all seeds. "
+                       "Framed: the solver that the challenger was trained against.", runs)
+
+# %% ../nbs/17_figures.ipynb #604c6aee
+def skill_shares(
+    run: Run,  # a challenger run
+    most: int = 7,  # skills with a color of their own
+) -> tuple[list[int], dict[str, list[float]]]:  # iterations; name of a skill -> its share in each
+    "What the valid questions of each iteration ask for."
+    asked: dict[int, list[str]] = {}
+    for record in run.problems:
+        if record.get("phase") == "curriculum" and record.get("question"):
+            asked.setdefault(int(record["iteration"]), []).append(str(record.get("procedure") or "other language"))
+    times = sorted(asked)
+    order = sorted({name for names in asked.values() for name in names}, key=lambda name: (-sum(names.count(name) for names in asked.values()), name))
+    shares = {name: [asked[t].count(name) / len(asked[t]) for t in times] for name in order[:most]}
+    if len(order) > most: shares["all others"] = [1 - sum(share[i] for share in shares.values()) for i in range(len(times))]
+    return times, shares
+
+
+def telling_questions(
+    run: Run,
+) -> list[dict]:  # one record an iteration
+    "Of each iteration the kept question on which the solver was least sure."
+    kept: dict[int, list[dict]] = {}
+    for record in run.problems:
+        if record.get("phase") == "curriculum" and record.get("question") and not record.get("reason"):
+            kept.setdefault(record["iteration"], []).append(record)
+    return [min(kept[t], key=lambda record: (abs(number(record.get("consistency")) - .5), record["question"])) for t in sorted(kept)]
+
+# %% ../nbs/17_figures.ipynb #0a2e32ae
+@styled
+def question_evolution(
+    run: Run,  # a challenger run
+) -> Figure:
+    "Shares of skills over iterations, and a question of each."
+    times, shares = skill_shares(run)
+    figure, (axes, words) = new_figure(1, 2, height=3.4)
+    below = np.zeros(len(times))
+    for index, (name, share) in enumerate(shares.items()):
+        axes.bar(times, share, bottom=below, width=.8, label=name, color=PALETTE[index % len(PALETTE)], edgecolor="white", linewidth=.6)
+        below += share
+    finish_axes(axes, "What is asked for", "share of questions", "iteration", rate=True)
+    if shares: axes.legend(loc="upper center", bbox_to_anchor=(.5, -.2), ncols=2, fontsize=7)
+    lines = []
+    for record in telling_questions(run):
+        head = f"{record['iteration']}  (agreement {number(record.get('consistency')):.2f})  "
+        lines += [*textwrap.wrap(head + record["question"], 58), ""]
+    words.axis("off"); words.set_title("A question of each iteration")
+    words.text(0, .98, "\n".join(lines), va="top", ha="left", fontsize=7.4, transform=words.transAxes, linespacing=1.3)
+    return add_caption(figure, "Procedures of the valid questions of each iteration, where the generator's language tells them, and the kept "
+                       "question on which the solver was least sure.", [run])
+
+# %% ../nbs/17_figures.ipynb #dc5f73ff
+VARIANTS = ("R-Diverse", "R-Diverse without MAP", "R-Diverse without P_max and P_mean", "R-Diverse without P_max", "R-Diverse without P_mean",
+            "R-Diverse without replay", "R-Diverse without SAM", "R-Diverse without abstraction", "R-Diverse without embedding", "R-Zero")
+COLUMNS = {"held-out, greedy": ("anchor", "greedy"), "held-out, sampled": ("anchor", "sampled"), "true labels": ("curriculum", "label_accuracy"),
+           "across, largest": ("diversity", "cross_max"), "judge": ("diversity", "judge"), "within": ("diversity", "intra"),
+           "spread": ("diversity", "spread"), "entropy": ("diversity", "entropy")}
+
+
+def challenger_table(
+    runs: Sequence[Run],  # challenger runs
+) -> Table:  # one row a variant
+    "The last iteration of every variant."
+    groups, rows = group_runs(runs), []
+    for label in sorted(groups, key=lambda label: (VARIANTS.index(label) if label in VARIANTS else len(VARIANTS), label)):
+        last = max((int(record["iteration"]) for run in groups[label] for record in run.iterations), default=0)
+        row = {"variant": label, "seeds": str(len(groups[label])), "iteration": str(last)}
+        for name, path in COLUMNS.items():
+            values = [value for run in groups[label] if run.iterations and isfinite(value := number(pick(run.iterations[-1], *path)))]
+            spread = f" ± {(max(values) - min(values)) / 2:.3f}" if len(values) > 1 else ""
+            row[name] = f"{mean(values):.3f}{spread}" if values else "-"
+        rows.append(row)
+    return Table(rows, to_markdown(rows))
+
+# %% ../nbs/17_figures.ipynb #9dd75a0a
 COMPARISONS = {  # file name -> figure of several runs
     "solve_rate_and_reward": solve_rate_and_reward, "solve_rate_by_kind": solve_rate_by_kind, "complexity": complexity, "coverage": coverage,
     "entropy_and_length": entropy_and_length, "anchor_accuracy": anchor_accuracy, "exploits": exploits, "timings": timings,
 }
 PORTRAITS = {"ratings": ratings, "matchup_matrix": matchup_matrix, "family_tree": family_tree}  # file name -> figure of one population run
+CHALLENGER_COMPARISONS = {  # file name -> figure of several runs of R-Zero and R-Diverse
+    "local_illusion": local_illusion, "trajectories": trajectories, "five_measures": five_measures, "pass_rates": pass_rates,
+}
+CHALLENGER_PORTRAITS = {"surface_illusion": surface_illusion, "question_evolution": question_evolution}  # file name -> figure of one such run
 FORMATS = {  # format -> what must be left out of the file to make it repeatable
     "png": {"Software": None}, "svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
@@ -980,18 +1250,21 @@ def save_figure(
         figure.savefig(path, format=form, dpi=200, metadata=FORMATS[form])
     return path
 
-# %% ../nbs/17_figures.ipynb #e4e58b2d
+# %% ../nbs/17_figures.ipynb #aa46bf3c
 def plan_figures(
     runs: Sequence[Run],  # of any systems
 ) -> dict[str, Callable[[], Figure]]:  # file name -> what draws it
     "Every figure that these runs have: comparisons once, portraits for each population."
-    populations = [run for run in runs if members(run, "teacher")]
-    plan = {name: partial(draw, runs) for name, draw in COMPARISONS.items()}
-    for name, draw in PORTRAITS.items():
-        for run in populations: plan[name if len(populations) == 1 else f"{name}-{run.name}"] = partial(draw, run)
+    plan, challengers = {}, [run for run in runs if run.system in CHALLENGERS]
+    others = [run for run in runs if run.system not in CHALLENGERS]
+    for kind, comparisons, portraits, shown in ((others, COMPARISONS, PORTRAITS, [run for run in others if members(run, "teacher")]),
+                                                (challengers, CHALLENGER_COMPARISONS, CHALLENGER_PORTRAITS, challengers)):
+        if kind: plan |= {name: partial(draw, kind) for name, draw in comparisons.items()}
+        for name, draw in portraits.items():
+            plan |= {name if len(shown) == 1 else f"{name}-{run.name}": partial(draw, run) for run in shown}
     return plan
 
-# %% ../nbs/17_figures.ipynb #649d668b
+# %% ../nbs/17_figures.ipynb #00a65fe5
 def save_figures(
     runs: Sequence[Run],  # at least one
     out_dir: str | Path,  # made if it does not exist
@@ -1009,7 +1282,7 @@ def save_figures(
         paths += [save_figure(figure, out_dir/f"{name}.{form}") for form in formats]
     return paths
 
-# %% ../nbs/17_figures.ipynb #67de0d01
+# %% ../nbs/17_figures.ipynb #becea8ea
 TEACHER, STUDENT, INK = "#0072B2", "#D55E00", "#222222"
 
 
@@ -1045,7 +1318,7 @@ def draw_card(
     axes.text(x + 5.1, y + 18.2, title, ha="left", va="center", fontsize=10.5, weight="bold", color=INK, zorder=3)
     axes.text(x + 14, y + 3.1, text, ha="center", va="center", fontsize=7.8, color=INK, linespacing=1.3, zorder=3)
 
-# %% ../nbs/17_figures.ipynb #201fec36
+# %% ../nbs/17_figures.ipynb #443c6549
 def draw_arrow(
     axes: Axes,  # of the diagram
     start: tuple[float, float],  # x and y of its tail
@@ -1057,7 +1330,7 @@ def draw_arrow(
     axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=9 + 2 * width, linewidth=width, color=color,
                                    shrinkA=0, shrinkB=0, zorder=3))
 
-# %% ../nbs/17_figures.ipynb #9aa44437
+# %% ../nbs/17_figures.ipynb #51a34d9b
 def picture_match(axes: Axes, x: float, y: float) -> None:
     "Teachers and students, joined by their chances of meeting."
     for i in range(3):
@@ -1085,7 +1358,7 @@ def picture_propose(axes: Axes, x: float, y: float) -> None:
         draw_arrow(axes, (x + 7, y + 11), (x + 13.2, y + end), TEACHER)
         draw_sheet(axes, x + 13.6, y + height, kind)
 
-# %% ../nbs/17_figures.ipynb #770b2f4d
+# %% ../nbs/17_figures.ipynb #a1c6811d
 def picture_verify(axes: Axes, x: float, y: float) -> None:
     "The sandbox runs every proposal twice and keeps what holds."
     axes.add_patch(Rectangle((x + 4, y + 5.6), 20, 11, facecolor="#EFEFEA", edgecolor=INK, linewidth=1.1, linestyle=(0, (4, 2)), zorder=2))
@@ -1106,7 +1379,7 @@ def picture_solve(axes: Axes, x: float, y: float) -> None:
         for k in range(4): draw_mark(axes, x + 18.2 + 1.75 * k, height + 2.5, k < right)
         axes.text(x + 20.9, height + .5, rf"$\rho$ = {right}/4", ha="center", va="center", fontsize=7.5)
 
-# %% ../nbs/17_figures.ipynb #5a6bec90
+# %% ../nbs/17_figures.ipynb #fdc8f500
 def picture_reward(axes: Axes, x: float, y: float) -> None:
     "Equation 2 as a curve, equation 1 as bars."
     left, low, wide, tall = x + 3.4, y + 7.6, 9., 7.6
@@ -1132,7 +1405,7 @@ def picture_evolve(axes: Axes, x: float, y: float) -> None:
     axes.text(x + 14.5, y + 15, "child", fontsize=7.2, ha="center"); axes.text(x + 23, y + 15, "lowest rated", fontsize=7.2, ha="center")
     axes.text(x + 14, y + 6.1, "mutation or crossover of LoRA weights", fontsize=7, ha="center", style="italic", color="#555555")
 
-# %% ../nbs/17_figures.ipynb #d7592eb2
+# %% ../nbs/17_figures.ipynb #53280224
 PICTURES = (  # card by card, clockwise: left edge, lower edge, title, text, picture
     (2, 31, "Match", "TrueSkill ratings; near-even\npairs meet most often", picture_match),
     (36, 31, "Propose", "each teacher writes problems\nof three kinds", picture_propose),
@@ -1157,4 +1430,44 @@ def iteration_diagram() -> Figure:
     for start, end in ROUND: draw_arrow(axes, start, end, width=2.2)
     axes.add_patch(FancyBboxPatch((23, 25), 54, 4, boxstyle="round,pad=0,rounding_size=2", facecolor="#E9E9E4", edgecolor="none", zorder=1))
     axes.text(50, 26.95, "one frozen base model, one LoRA adapter for each teacher and each student", ha="center", va="center", fontsize=8.6)
+    return figure
+
+# %% ../nbs/17_figures.ipynb #66b0b8c0
+ADDED = "#009E73"
+BOXES = {  # name -> x, y, width, height, color, text
+    "challenger": (2, 32, 17, 9, TEACHER, "Challenger"), "questions": (27, 32, 17, 9, INK, "questions q"),
+    "solver": (52, 40, 17, 9, STUDENT, "Solver, frozen\nK answers"),
+    "vote": (77, 40, 20, 9, INK, "majority vote\nconsistency s(q)"), "coder": (52, 24, 17, 9, ADDED, "coder:\nprogram of q"),
+    "encoder": (77, 24, 20, 9, ADDED, "encoder:\nskill embedding"), "memory": (52, 9, 17, 9, ADDED, "memory of all\niterations"),
+    "reward": (27, 52, 45, 6.5, INK, r"$R_C = \min(s, 1-s) - \alpha P_{\mathrm{rep}} - \beta P_{\mathrm{MAP}}$"),
+    "curriculum": (27, 9, 17, 9, INK, "curriculum\n0.3 ≤ s ≤ 0.8"),
+    "trained": (2, 9, 17, 9, STUDENT, "Solver, trained\nreward: label met"),
+}
+ARROWS = (  # start, end, color, words, where the words stand
+    ((19, 36.5), (27, 36.5), TEACHER, "", None), ((44, 38.5), (52, 44.5), INK, "", None), ((69, 44.5), (77, 44.5), INK, "", None),
+    ((44, 34.5), (52, 28.5), ADDED, "", None), ((69, 28.5), (77, 28.5), ADDED, "", None), ((87, 49), (72, 55), INK, "uncertainty", (86, 54.5)),
+    ((92, 33), (97.5, 55), ADDED, "", None), ((97.5, 55.6), (72.4, 55.6), ADDED, r"clusters: $P_{\mathrm{rep}}$", (86, 57.6)),
+    ((80, 24), (69, 15), ADDED, r"compare: $P_{\mathrm{MAP}}$", (83.5, 17)), ((27, 55), (10.5, 41.6), TEACHER, "GRPO", (14, 50)),
+    ((35.5, 32), (35.5, 18), STUDENT, "keep", (32.6, 25)), ((27, 12.5), (19, 12.5), STUDENT, "", None),
+    ((44, 12), (52, 12), ADDED, "remember", (48, 9)),
+    ((52, 16), (19.4, 16), ADDED, "", None),
+)
+
+
+@styled
+def pipeline_diagram() -> Figure:
+    "R-Zero's loop, and what R-Diverse adds to it."
+    figure = Figure(figsize=(9.6, 5.4), layout="constrained")
+    axes = figure.subplots()
+    axes.set(xlim=(0, 100), ylim=(2, 61), aspect="equal"); axes.axis("off")
+    for x, y, width, height, color, text in BOXES.values():
+        axes.add_patch(FancyBboxPatch((x, y), width, height, boxstyle="round,pad=0,rounding_size=1.2", facecolor="white", edgecolor=color,
+                                      linewidth=1.6, zorder=2))
+        axes.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=8.6, color=color, zorder=3)
+    paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    for start, end, color, words, place in ARROWS:
+        draw_arrow(axes, start, end, color, 1.4)
+        if words: axes.text(*place, words, ha="center", va="center", fontsize=7.8, color=color, zorder=5, bbox=paper)
+    axes.text(35.5, 20.3, "replay: a share ρ of each batch", ha="center", va="center", fontsize=7.8, color=ADDED, zorder=5, bbox=paper)
+    axes.text(2, 4.2, "blue: challenger phase    red: solver phase    green: added by R-Diverse (SAM, MAP, replay)", fontsize=8, color=INK)
     return figure
