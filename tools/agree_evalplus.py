@@ -159,6 +159,7 @@ def ours(data: Path, work: Path, names: list[str]) -> None:
 def table(work: Path) -> None:
     "Print verdicts side by side."
     for name in FILES:
+        if not (work/f"{name}_ours.json").exists(): print(f"{name}: not scored by us yet"); continue
         mine = json.loads((work/f"{name}_ours.json").read_text(encoding="utf-8"))
         found = json.loads((work/f"{name}_eval_results.json").read_text(encoding="utf-8"))["eval"]
         turn, pairs = Counter(), []
