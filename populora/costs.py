@@ -5,17 +5,17 @@
 # %% auto #0
 __all__ = ['SHAPES', 'TRAINING_SIZES', 'LOADS', 'STEP_CASES', 'PHASES', 'machine', 'synchronize', 'timed', 'unless_full',
            'sized_base', 'random_batch', 'TakingTurns', 'peft_step', 'moved_population', 'time_one_pass', 'time_turns',
-           'fastest', 'bench_training', 'training_table', 'Renamed', 'OneForAll', 'one_adapter', 'Dubbed',
-           'step_config', 'time_steps', 'time_evolution', 'bench_step_once', 'bench_step', 'step_table']
+           'fastest', 'bench_training', 'training_table', 'layer_shapes', 'random_adapter', 'copy_and_qr', 'peft_svd',
+           'bench_operators', 'operators_table', 'Renamed', 'OneForAll', 'one_adapter', 'Dubbed', 'step_config',
+           'time_steps', 'time_evolution', 'bench_step_once', 'bench_step', 'step_table']
 
 # %% ../nbs/14a_costs.ipynb #c04e0716
-import json
-import math
 import os
 import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +23,7 @@ import torch
 
 from .azr import azr_step, build_agent
 from .bases import Base, load_base
-from .evolution import OPERATORS
+from .evolution import CROSSOVERS, OPERATORS
 from .generator import LEVELS, generate
 from .lora import Adapter, LoraPopulation, find_targets, init_adapter, torch_rng
 from .objectives import Experience, Learner, default_micro_tokens
@@ -288,6 +288,96 @@ def training_table(
                      f"{clock(row.get('peft_autocast'))} {ratio} {size(row['one_pass'])} {size(fastest(row))}")
     return "\n".join(lines)
 
+# %% ../nbs/14a_costs.ipynb #d310381b
+def layer_shapes(
+    name: str, # a name in `SHAPES`
+) -> dict[str, tuple[int, int]]: # layer path -> (d_in, d_out), all linear layers but the head
+    "The shapes of a base's target layers, without making its weights."
+    shape = SHAPES[name]
+    hidden, wide = shape["hidden_size"], shape["intermediate_size"]
+    narrow = hidden // shape["num_attention_heads"] * shape["num_key_value_heads"]
+    block = {"self_attn.q_proj": (hidden, hidden), "self_attn.k_proj": (hidden, narrow), "self_attn.v_proj": (hidden, narrow),
+             "self_attn.o_proj": (hidden, hidden), "mlp.gate_proj": (hidden, wide), "mlp.up_proj": (hidden, wide), "mlp.down_proj": (wide, hidden)}
+    return {f"model.layers.{i}.{layer}": sizes for i in range(shape["num_hidden_layers"]) for layer, sizes in block.items()}
+
+def random_adapter(
+    shapes: Mapping[str, tuple[int, int]], # layer path -> (d_in, d_out)
+    rank: int,
+    seed: int,
+) -> Adapter:
+    "An adapter of random numbers."
+    rng = torch_rng(seed, "random adapter")
+    return Adapter({layer: (torch.randn(rank, d_in, generator=rng), torch.randn(d_out, rank, generator=rng))
+                    for layer, (d_in, d_out) in shapes.items()})
+
+# %% ../nbs/14a_costs.ipynb #c53917b8
+def copy_and_qr(
+    adapter: Adapter,
+) -> None:
+    "Copy all factors and take their QR, layers side by side."
+    def one(pair): return [(t.clone(), torch.linalg.qr(t if t.shape[0] >= t.shape[1] else t.T)) for t in pair]
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(threads) as pool: list(pool.map(one, adapter.values()))
+    finally: torch.set_num_threads(threads)
+
+def peft_svd(
+    adapters: Sequence[Adapter], # of one layer
+    layer: str, # its path
+) -> tuple[float, torch.Tensor]: # seconds, and the product of the merged adapter
+    "Merge adapters in peft, half and half, by the SVD of the large matrix."
+    from peft import LoraConfig, get_peft_model
+    (A, B), name = adapters[0][layer], layer.rsplit(".", 1)[-1]
+    model = torch.nn.ModuleDict({name: torch.nn.Linear(A.shape[1], B.shape[0], bias=False)})
+    config = LoraConfig(r=A.shape[0], lora_alpha=A.shape[0], target_modules=[name])
+    model = get_peft_model(model, config, adapter_name="a0")
+    for i in range(1, len(adapters)): model.add_adapter(f"a{i}", config)
+    inner = model.base_model.model[name]
+    for i, adapter in enumerate(adapters):
+        for side, weights in zip("AB", adapter[layer]): getattr(inner, f"lora_{side}")[f"a{i}"].weight.data.copy_(weights)
+    start = time.perf_counter()
+    names, weights = [f"a{i}" for i in range(len(adapters))], [1 / len(adapters)] * len(adapters)
+    model.add_weighted_adapter(names, weights, "child", combination_type="svd", svd_rank=A.shape[0])
+    seconds = time.perf_counter() - start
+    return seconds, (inner.lora_B["child"].weight @ inner.lora_A["child"].weight * inner.scaling["child"]).detach()
+
+# %% ../nbs/14a_costs.ipynb #39bc9705
+def bench_operators(
+    base: str = "qwen7b", # a name in `SHAPES`
+    rank: int = 32,
+    operators: Sequence[str] = tuple(OPERATORS),
+    threads: int = 2, # cores to use
+    peft_layer: str | None = "self_attn.q_proj", # merged by peft too; None leaves it out
+    report: Callable[[dict], None] = lambda row: None, # gets each row as soon as it is there
+) -> list[dict]: # a row for each operator, after "copy and QR" of one parent
+    "Time every operator on two random parents."
+    before, rows = torch.get_num_threads(), []
+    torch.set_num_threads(threads)
+    def note(what, seconds, **facts):
+        rows.append({"what": what, "seconds": seconds, "ratio": seconds / rows[0]["seconds"] if rows else 1.0, **facts})
+        report(rows[-1])
+    try:
+        parents = [random_adapter(layer_shapes(base), rank, seed) for seed in (0, 1)]
+        note("copy and QR", timed(lambda: copy_and_qr(parents[0]), "cpu", repeats=3, seconds=8)["seconds"], threads=threads)
+        for name in operators:
+            note(name, timed(lambda name=name: OPERATORS[name](parents, torch_rng(0)), "cpu", repeats=3, warmup=0, seconds=3)["seconds"],
+                 kind="crossover" if name in CROSSOVERS else "")
+        if peft_layer:
+            layer = f"model.layers.0.{peft_layer}"
+            one = [parent.like({layer: parent[layer]}) for parent in parents]
+            note(f"midpoint of {peft_layer}", timed(lambda: OPERATORS["midpoint"](one, torch_rng(0)), "cpu")["seconds"])
+            note(f"peft svd of {peft_layer}", peft_svd(one, layer)[0])
+    finally: torch.set_num_threads(before)
+    return rows
+
+def operators_table(
+    rows: Sequence[dict], # of `bench_operators`
+) -> str: # plain text
+    "The table of `populora bench operators`."
+    lines = [f"{row['what']:30} {row['seconds']:8.2f} {row['ratio']:14.2f}x" for row in rows]
+    return "\n".join([f"{'operator':30} {'seconds':>8} {'of copy and QR':>15}", *lines])
+
 # %% ../nbs/14a_costs.ipynb #fa36c246
 class Renamed:
     "An engine or a learner behind which all members are one."
@@ -359,9 +449,9 @@ def step_config(
     "The configuration of a step that is timed."
     prompts, group, samples, propose, solve, rows = LOADS[base]
     dtype = "bfloat16" if torch.device(device).type == "cuda" else "float32"
-    options = {"population.teachers": teachers, "population.students": students, "adapter.rank": rank, "adapter.alpha": 2 * rank, "base.device": device,
-               "base.dtype": dtype, "proposals.prompts": prompts, "proposals.group": group, "solving.samples": samples, "proposals.max_tokens": propose,
-               "solving.max_tokens": solve, "rollout.max_rows": rows, "rollout.engine": engine, "verifier.workers": workers, "optimizer.lr": 0,
+    options = {"population.teachers": teachers, "population.students": students, "adapter.rank": rank, "adapter.alpha": 2 * rank,
+               "base.device": device, "base.dtype": dtype, "proposals.prompts": prompts, "proposals.group": group,
+               "solving.samples": samples, "proposals.max_tokens": propose, "solving.max_tokens": solve, "rollout.max_rows": rows, "rollout.engine": engine, "verifier.workers": workers, "optimizer.lr": 0,
                "anchor.interval": -1, "evolution.interval": 10}
     return apply_overrides(PopuloraConfig(), [f"{name}={value}" for name, value in options.items()])
 
@@ -463,6 +553,7 @@ def step_table(
     for row in rows:
         ours, one, agent = row["population"], row["single"], row.get("agent")
         matched = f"{agent['seconds']:8.2f}s {row['ratio_adapter']:6.2f}x" if agent else f"{'-':>9} {'-':>7}"
-        lines.append(f"{row['base']:8} {row['teachers']}T + {row['students']}S".ljust(17) + f" {ours['sequences']:>10,} {ours['seconds']:8.2f}s {one['seconds']:11.2f}s "
-                     f"{row['ratio_total']:6.2f}x {matched}   " + " ".join(f"{ours['phases'].get(phase, 0):7.3f}s" for phase in PHASES))
+        size = f"{row['base']:8} {row['teachers']}T + {row['students']}S".ljust(17) + f" {ours['sequences']:>10,}"
+        lines.append(f"{size} {ours['seconds']:8.2f}s {one['seconds']:11.2f}s {row['ratio_total']:6.2f}x {matched}   "
+                     + " ".join(f"{ours['phases'].get(phase, 0):7.3f}s" for phase in PHASES))
     return "\n".join(lines)
