@@ -276,6 +276,7 @@ def capture(self: Slots,
     torch.cuda.current_stream().wait_stream(side)
     with torch.cuda.graph(graph, pool=next((g.pool() for g in self.graphs.values()), None)): self.step(*how)
     self.live.copy_(live)
+    self.column.zero_()  # where the warm-up step moved it from
     return graph
 
 @patch
@@ -285,8 +286,8 @@ def run(self: Slots,
     *how,  # arguments of `step`
 ) -> list[Tensor]:  # ids, log-probabilities and entropies on the CPU, each (slots, steps)
     "Take some steps and read what was drawn."
-    if capture and how not in self.graphs: self.graphs[how] = self.capture(*how)
     self.column.zero_()
+    if capture and how not in self.graphs: self.graphs[how] = self.capture(*how)
     for _ in range(steps):
         if capture: self.graphs[how].replay()
         else: self.step(*how)
