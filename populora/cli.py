@@ -6,10 +6,12 @@
 __all__ = ['PROBES', 'EXTRAS', 'CHECKS', 'BENCHES', 'COMMANDS', 'add_config_options', 'make_config', 'cores', 'set_threads',
            'check_out', 'check_device', 'run_training', 'steps_done', 'add_train', 'run_train', 'read_config',
            'add_resume', 'run_resume', 'load_runs', 'add_figures', 'run_figures', 'add_summary', 'run_summary',
-           'add_config', 'run_config', 'add_demo', 'demo_plan', 'demo_part', 'run_demo', 'demo_command', 'Finding',
-           'check_python', 'check_torch', 'check_base', 'check_sandbox', 'check_isolation', 'check_extras',
+           'add_config', 'run_config', 'add_eval', 'run_eval', 'add_demo', 'demo_plan', 'demo_part', 'start_part',
+           'part_done', 'train_plan', 'run_demo', 'add_challenger', 'challenger_plan', 'run_challenger_command',
+           'Finding', 'check_python', 'check_torch', 'check_base', 'check_sandbox', 'check_isolation', 'check_extras',
            'add_doctor', 'run_doctor', 'read_programs', 'bench_table', 'verifier_bench', 'add_bench', 'run_bench',
-           'Command', 'Parser', 'make_parser', 'unknown_option', 'nearest_command', 'main']
+           'diversity_bench', 'cost_bench', 'retention_bench', 'Command', 'Parser', 'make_parser', 'unknown_option',
+           'nearest_command', 'main']
 
 # %% ../nbs/18_cli.ipynb #74650f24
 import argparse
@@ -17,6 +19,9 @@ import difflib
 import json
 import os
 import platform
+import shlex
+import signal
+import subprocess
 import sys
 import textwrap
 import time
@@ -103,6 +108,7 @@ def run_training(
     "Train, and say where the run is or how to go on."
     check_device(config.base.device)
     if config.system == "azr": from populora.azr import run_azr as start
+    elif config.system in ("r_zero", "r_diverse"): from populora.challenger import run_challenger as start
     else: from populora.training import train as start
     start(config, folder, resume=resume)
     done = steps_done(folder)
@@ -238,6 +244,48 @@ def run_config(args: argparse.Namespace) -> int:
     print(json.dumps(to_dict(config), indent=2) if args.explain is None else describe(config, args.explain))
     return 0
 
+# %% ../nbs/18_cli.ipynb #51f8afe6
+def add_eval(parser: argparse.ArgumentParser) -> None:
+    "Options of `populora eval`."
+    parser.add_argument("--base", default="tiny", metavar="NAME|FOLDER", help="base model: tiny, smollm2, a folder or a hub id (default: %(default)s)")
+    parser.add_argument("--adapter", action="append", default=[], metavar="DIR",
+                        help="a PEFT folder, a folder of them, or a run folder (its newest checkpoint); may be repeated")
+    parser.add_argument("--bench", default="in_domain", metavar="LIST",
+                        help="comma-separated benchmarks or groups: code, maths, general, in_domain, all (default: %(default)s)")
+    parser.add_argument("--data", metavar="DIR", help="folder with the data files (default: the Hugging Face hub)")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder of this evaluation; an existing one goes on")
+    parser.add_argument("--limit", type=int, metavar="N", help="items of each benchmark, spread evenly over it (default: all)")
+    parser.add_argument("--samples", type=int, metavar="N", help="replies to each item (default: the benchmark's)")
+    parser.add_argument("--temperature", type=float, help="sampling temperature, 0 is greedy (default: the benchmark's)")
+    parser.add_argument("--max-tokens", type=int, metavar="N", help="longest reply (default: the benchmark's)")
+    parser.add_argument("--style", choices=("chat", "base", "compact"), help="form of the prompts (default: what the base speaks)")
+    parser.add_argument("--shots", type=int, metavar="N", help="worked examples in prompts of the base style (default: the benchmark's)")
+    parser.add_argument("--seed", type=int, default=0, help="of the sampling noise (default: %(default)s)")
+    parser.add_argument("--device", default="cpu", help="torch device (default: %(default)s)")
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"), help="of the base (default: %(default)s)")
+    parser.add_argument("--max-rows", type=int, default=256, metavar="N", help="samples decoded together (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="start no new batch after this time; run again to go on")
+    parser.add_argument("--no-base", action="store_true", help="leave out the base without an adapter")
+    parser.add_argument("--no-score", action="store_true", help="only sample")
+    parser.add_argument("--score-only", action="store_true", help="only score what the folder holds; loads no model")
+    parser.add_argument("--threads", type=int, help="threads for torch (default: no more than there are cores)")
+
+
+def run_eval(args: argparse.Namespace) -> int:
+    "Evaluate, and print the tables."
+    set_threads(args.threads)
+    from populora.evaluation import How, run_evaluation, score_evaluation
+    if args.score_only: tables = score_evaluation(args.out, args.data)
+    else:
+        check_out(args.out)
+        check_device(args.device)
+        how = How(args.style, args.shots, args.limit, args.samples, args.temperature, args.max_tokens, args.seed)
+        names = [name.strip() for name in args.bench.split(",") if name.strip()]
+        tables = run_evaluation(args.out, args.base, args.adapter, names, args.data, how, args.device, args.dtype, args.max_rows,
+                                not args.no_base, args.seconds, not args.no_score, lambda line: print(line, file=sys.stderr))
+    print("\n\n".join(table.markdown() for table in tables) or f"sampled; score with: populora eval --score-only --out {args.out}")
+    return 0
+
 # %% ../nbs/18_cli.ipynb #8a069bf6
 def add_demo(parser: argparse.ArgumentParser) -> None:
     "Options of `populora demo`."
@@ -246,6 +294,7 @@ def add_demo(parser: argparse.ArgumentParser) -> None:
                         help="where runs, figures and table go (default: %(default)s)")
     parser.add_argument("--baseline-reward", choices=("azr", "eq2", "both"), default="azr",
                         help="proposer reward of the baseline: AZR's own, the population's (equation 2), or one run of each (default: %(default)s)")
+    parser.add_argument("--part", help=argparse.SUPPRESS)  # train this run of the plan alone
     parser.add_argument("--threads", type=int, help="threads for torch (default: no more than there are cores)")
 
 
@@ -273,15 +322,59 @@ def demo_part(
     print(f"{folder}: {'resuming' if resume else 'training'} {config.system}, seed {config.seed}, {config.run.steps} steps", flush=True)
     return run_training(config, folder, resume) == 0
 
+# %% ../nbs/18_cli.ipynb #c0880a5a
+def start_part(
+    folder: Path,  # the run's folder
+    words: Sequence[str],  # the command that asks for the whole plan
+    threads: int,  # for torch
+) -> subprocess.Popen:
+    "Train one run of a plan in a process of its own."
+    program = [sys.executable, "-c", "from populora.cli import main; raise SystemExit(main())"]
+    with open(f"{folder}.log", "wb") as log:
+        return subprocess.Popen([*program, *words, "--part", folder.name, "--threads", str(threads)], stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
+
+def part_done(
+    folder: Path,  # the run's folder
+    process: subprocess.Popen,  # from start_part
+) -> bool:  # False when it was stopped
+    "Wait for a run in another process, and say how it ended."
+    print(f"{folder}: training in process {process.pid}, log in {folder}.log", flush=True)
+    status = process.wait()
+    last = (Path(f"{folder}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["nothing was printed"])[-1]
+    if status not in (0, 130): raise ValueError(f"{last} (exit status {status}, all of it in {folder}.log)")
+    print(last, flush=True)
+    return status == 0
+
+# %% ../nbs/18_cli.ipynb #eebdf277
+def train_plan(
+    plan: dict[Path, object],  # run folder -> its configuration
+    args: argparse.Namespace,  # of the command: words, part, threads
+) -> bool:  # False when it was stopped
+    "Train the runs of a plan, side by side where there are cores for it."
+    if args.part: set_threads(args.threads); return all([demo_part(config, folder) for folder, config in plan.items() if folder.name == args.part])
+    waiting = [folder for folder, config in plan.items() if steps_done(folder) < config.run.steps]
+    aside = waiting[1:] if cores() >= len(plan) else []
+    threads = args.threads or max(1, cores() // (len(aside) + 1))
+    set_threads(threads)
+    others = {folder: start_part(folder, args.words, threads) for folder in aside}
+    try:
+        finished = all([demo_part(config, folder) for folder, config in plan.items() if folder not in others])
+        finished = all([part_done(folder, process) for folder, process in others.items()]) and finished
+    finally:
+        for process in others.values():
+            if process.poll() is None: process.send_signal(signal.SIGINT); process.wait()
+    if not finished: print(f"or with everything: {shlex.join(['populora', *args.words])}")
+    return finished
+
+# %% ../nbs/18_cli.ipynb #41794ac9
 def run_demo(args: argparse.Namespace) -> int:
     "Train both systems, draw the figures, print the table."
     from populora.figures import load_run, save_figures, summary_table
     plan = demo_plan(args)
     check_out(args.out)
-    set_threads(args.threads)
-    for folder, config in plan.items():
-        if not demo_part(config, folder): print(f"or with the whole demo: {demo_command(args)}"); return 130
+    if not train_plan(plan, args): return 130
+    if args.part: return 0
     runs = [load_run(folder) for folder in plan]
     paths, table = save_figures(runs, args.out/"figures"), summary_table(runs)
     (args.out/"table.md").write_text(table.markdown + "\n", encoding="utf-8")
@@ -289,14 +382,50 @@ def run_demo(args: argparse.Namespace) -> int:
     for path in paths: print(f"  {path}")
     return 0
 
+# %% ../nbs/18_cli.ipynb #17a9a7e9
+def add_challenger(parser: argparse.ArgumentParser) -> None:
+    "Options of `populora challenger`."
+    parser.add_argument("--config", default="r_diverse", metavar="NAME|FILE",
+                        help="r_diverse (with r_zero to compare), r_zero, or a JSON file (default: %(default)s)")
+    parser.add_argument("--size", choices=("demo", "gpu", "paper"), default="demo",
+                        help="demo: embedded base, two cores; gpu: embedded base, one GPU; paper: the published values (default: %(default)s)")
+    parser.add_argument("--alone", action="store_true", help="do not run R-Zero beside it")
+    parser.add_argument("--run", type=Path, default=Path("runs/challenger"), metavar="DIR", help="where the runs go (default: %(default)s)")
+    parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE",
+                        help="change one option of all runs, such as penalties.map_max=false; may be repeated")
+    parser.add_argument("--seed", type=int, help="short for --set seed=N")
+    parser.add_argument("--iterations", type=int, help="short for --set run.iterations=N")
+    parser.add_argument("--part", help=argparse.SUPPRESS)  # train this run of the plan alone
+    parser.add_argument("--threads", type=int, help="threads for torch (default: no more than there are cores)")
 
-def demo_command(args: argparse.Namespace) -> str:
-    "The command that continues this demo."
-    reward = None if args.baseline_reward == "azr" else args.baseline_reward
-    words = {"--config": None if args.config == "demo" else args.config, "--seed": args.seed, "--steps": args.steps, "--threads": args.threads,
-             "--baseline-reward": reward, "--out": args.out}
-    given = [f"{name} {value}" for name, value in words.items() if value is not None]
-    return " ".join(["populora demo", *given, *(f"--set {override}" for override in args.overrides)])
+
+def challenger_plan(
+    args: argparse.Namespace,
+) -> dict[Path, object]:  # run folder -> its configuration
+    "The runs of a `challenger` command, R-Zero first."
+    from populora.runs import as_r_zero, apply_overrides, load_config
+    named = args.config in ("r_diverse", "r_zero")
+    config = load_config(args.config if not named or args.size == "paper" else f"{args.config}-{args.size}")
+    if config.system not in ("r_diverse", "r_zero"):
+        raise ValueError(f"--config {args.config}: configures {config.system}; give r_diverse, r_zero or a file of theirs")
+    short = [f"{name}={value}" for name, value in (("seed", args.seed), ("run.iterations", args.iterations)) if value is not None]
+    runs = [config] if args.alone or config.system == "r_zero" else [as_r_zero(config), config]
+    runs = [apply_overrides(each, [*args.overrides, *short]) for each in runs]
+    return {args.run/f"{each.system}-seed{each.seed}": each for each in runs}
+
+
+def run_challenger_command(args: argparse.Namespace) -> int:
+    "Run R-Diverse and R-Zero, and print the table."
+    plan = challenger_plan(args)
+    check_out(args.run)
+    if not train_plan(plan, args): return 130
+    if args.part: return 0
+    from populora.challenger import iteration_table
+    from populora.figures import load_run, save_figures
+    table, paths = iteration_table(plan), save_figures([load_run(folder) for folder in plan], args.run/"figures")
+    (args.run/"table.md").write_text(table + "\n", encoding="utf-8")
+    print(f"\n{table}\n\ntable: {args.run/'table.md'}\nfigures: {len(paths)} files in {args.run/'figures'}")
+    return 0
 
 # %% ../nbs/18_cli.ipynb #bf180f71
 class Finding(NamedTuple):
@@ -450,6 +579,14 @@ BENCHES = {"verifier": verifier_bench}  # word after `populora bench` -> what it
 def add_bench(parser: argparse.ArgumentParser) -> None:
     "Options of `populora bench`."
     parser.add_argument("what", choices=tuple(BENCHES), help="what to measure")
+    parser.add_argument("--device", metavar="NAME", help="training, step, retention: torch device (default: cuda if there is one)")
+    parser.add_argument("--base", action="append", metavar="NAME",
+                        help="training, operators, step: tiny, smollm2, qwen7b or toy; may be repeated (default: all)")
+    parser.add_argument("--seconds", type=float, default=600.0, metavar="S", help="training, step, retention: start nothing later (default: 600)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="training, operators, step, retention: also write the rows as JSON for figures")
+    parser.add_argument("--batch", type=int, default=512, metavar="N", help="diversity: questions to cluster by BLEU (default: %(default)s)")
+    parser.add_argument("--questions", type=int, default=8000, metavar="N", help="diversity: new questions (default: %(default)s)")
+    parser.add_argument("--memory", type=int, default=40_000, metavar="N", help="diversity: remembered questions (default: %(default)s)")
     parser.add_argument("--programs", type=int, default=400, metavar="N", help="verifier: trivial programs to run (default: %(default)s)")
     parser.add_argument("--data", type=Path, metavar="FILE", help="verifier: also time the programs of this JSON-lines file")
     parser.add_argument("--workers", type=int, metavar="N", help="verifier: sandbox workers (default: one a core)")
@@ -458,6 +595,69 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
 def run_bench(args: argparse.Namespace) -> int:
     "Measure a part of the package."
     return BENCHES[args.what](args)
+
+# %% ../nbs/18_cli.ipynb #140b5ead
+def diversity_bench(args: argparse.Namespace) -> int:
+    "Print the table of the similarity measures."
+    for name in ("questions", "memory", "batch"):
+        if getattr(args, name) < 2: raise ValueError(f"--{name} {getattr(args, name)}: must be >= 2")
+    from populora.diversity import bench_bleu, bench_memory
+    print(f"Python {platform.python_version()}, {platform.system()} {platform.release()}, {cores()} cores")
+    try: rows = bench_bleu(args.batch)
+    except ImportError as error: raise ValueError(f"bench diversity compares with other packages: pip install nltk scikit-learn ({error})") from error
+    for row in rows + bench_memory(args.questions, args.memory):
+        notes = [f"{row['ratio']:.0f}x faster" if row["ratio"] >= 10 else f"{row['ratio']:.1f}x faster"] if "ratio" in row else []
+        notes += [f"largest difference {row['gap']:.1e}"] if "gap" in row else []
+        notes += [f"{row['clusters']} clusters, {'the same' if row['same'] else 'NOT the same'}"] if "same" in row else []
+        notes += [f"peak {row['peak']:.0f} MB"] if "peak" in row else []
+        print(f"{row['what']:58} {row['seconds']:9.3f} s  {', '.join(notes)}")
+    return 0 if all(row.get("same", True) for row in rows) else 1
+
+
+BENCHES["diversity"] = diversity_bench
+
+# %% ../nbs/18_cli.ipynb #7f2ff7fd
+def cost_bench(args: argparse.Namespace) -> int:
+    "Run one of the benches of notebook 14a and print its table."
+    from populora import costs
+    device = args.device or ("cuda" if costs.torch.cuda.is_available() else "cpu")
+    facts, rows = costs.machine(device), []
+    print(", ".join(f"{name} {value}" for name, value in facts.items()))
+    def report(row):
+        rows.append(row)
+        if args.out: args.out.write_text(json.dumps({"bench": args.what, "machine": facts, "rows": rows}, indent=1) + "\n")
+    toy = {"options": {"warmup": 0, "repeats": 1}} if args.base == ["toy"] else {}
+    if args.what == "training":
+        sizes = {"bases": args.base} if args.base else {}
+        costs.bench_training(device=device, seconds=args.seconds, report=report, **sizes, **toy, **({"sizes": [(2, 16)], "rank": 4} if toy else {}))
+    elif args.what == "operators": costs.bench_operators((args.base or ["qwen7b"])[0], threads=min(2, cores()), report=report)
+    else:
+        cases = [case for case in costs.STEP_CASES if not args.base or case[0] in args.base] or [(name, 1) for name in args.base]
+        costs.bench_step(cases, device=device, seconds=args.seconds, report=report, **toy, **({"rank": 4} if toy else {}))
+    print({"training": costs.training_table, "operators": costs.operators_table, "step": costs.step_table}[args.what](rows))
+    return 0
+
+
+def retention_bench(args: argparse.Namespace) -> int:
+    "Run the experiment of notebook 13a on the embedded base, three seeds, and print its table."
+    import torch
+    from populora.bases import load_base
+    from populora.retention import retention, retention_table
+    from populora.runs import named_rng
+    from populora.training import fresh_problems
+    from populora.verifier import Sandbox
+    device = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    base, records = load_base("tiny", device, "bfloat16" if device.startswith("cuda") else "float32"), []
+    with Sandbox(workers=args.workers or cores()) as box:
+        for seed in range(3):
+            problems = fresh_problems("code_i", 24, named_rng(seed, "retention"))
+            records.append(retention(base, problems, box, seed=seed, parent_steps=30, seconds=args.seconds / 3))
+            if args.out: args.out.write_text(json.dumps(records, indent=1) + "\n")
+    print(retention_table(records))
+    return 0
+
+
+BENCHES |= {"training": cost_bench, "operators": cost_bench, "step": cost_bench, "retention": retention_bench}
 
 # %% ../nbs/18_cli.ipynb #30fb8eb0
 class Command(NamedTuple):
@@ -475,6 +675,12 @@ COMMANDS = {
         "Trains a population of 4 teachers and 4 students and the single-agent baseline at the same budget for each adapter, on the base that ships "
         "with the package; then draws every figure and prints the table. Minutes on two cores. Run it again after an interruption and it goes on.",
         ("populora demo", "populora demo --steps 60 --seed 1 --out runs/long", "populora demo --baseline-reward both"), add_demo, run_demo),
+    "challenger": Command(
+        "run R-Diverse and R-Zero, print and draw what became of diversity",
+        "Runs the challenger and solver loop of R-Diverse and, to compare with, of R-Zero; prints the five diversity measures, the labels' accuracy "
+        "and the solver's on held-out problems, iteration by iteration. Run it again after an interruption and it goes on.",
+        ("populora challenger --run runs/illusion", "populora challenger --config r_diverse --size gpu --seed 1",
+         "populora challenger --alone --set penalties.map_max=false --run runs/no-max"), add_challenger, run_challenger_command),
     "train": Command(
         "start a training run",
         "Trains a population (PopuLoRA) or the single-agent baseline (AZR) and writes a run folder: configuration, logs, checkpoints. "
@@ -503,9 +709,18 @@ COMMANDS = {
         "Checks Python, torch, threads, devices, the embedded base and the sandbox, one line each: ok, -- (optional, not there) or !! (repair). "
         "Exit status 1 if something needs repair.",
         ("populora doctor",), add_doctor, run_doctor),
+    "eval": Command(
+        "run benchmarks on a base and adapters",
+        "Runs benchmarks on the base and on every adapter in one batch, keeps every reply, and writes tables.md, tables.tex and results.csv. "
+        "The same command goes on where it was interrupted.",
+        ("populora eval --out evals/tiny", "populora eval --base Qwen/Qwen2.5-Coder-7B --adapter runs/first --bench humaneval_plus,gsm8k --data data --limit 50 --out evals/first",
+         "populora eval --score-only --data data --out evals/first"), add_eval, run_eval),
     "bench": Command(
-        "measure throughput", "Measures how many small programs a second the sandbox runs on this machine.",
-        ("populora bench verifier", "populora bench verifier --workers 2 --programs 2000"), add_bench, run_bench),
+        "measure throughput", "Measures a part of the package on this machine: how many small programs a second the sandbox runs, "
+        "how long the similarity of questions takes beside nltk and scikit-learn, what a population costs beside a single agent (training, operators, step), "
+        "or what children keep of their parents' skill (retention).",
+        ("populora bench verifier", "populora bench verifier --workers 2 --programs 2000", "populora bench diversity",
+         "populora bench training --base tiny --out training.json", "populora bench step --device cuda"), add_bench, run_bench),
 }
 
 # %% ../nbs/18_cli.ipynb #718405ab
@@ -566,6 +781,7 @@ def main(
     except SystemExit as stop: return int(stop.code or 0)
     if unknown: print(unknown_option(args.command, unknown[0]), file=sys.stderr); return 2
     if args.command is None: parser.print_help(); return 0
+    args.words = words
     try: return COMMANDS[args.command].run(args)
     except KeyboardInterrupt: print("\ninterrupted", file=sys.stderr); return 130
     except BrokenPipeError: sys.stdout = open(os.devnull, "w"); return 0  # the reader of a pipe has left
