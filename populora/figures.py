@@ -6,7 +6,7 @@
 __all__ = ['SYSTEMS', 'REWARDS', 'LOGS', 'PALETTE', 'DASHES', 'MARKERS', 'STYLE', 'LINES_NOTE', 'COMPLEXITY', 'EXPLOITS',
            'HATCHES', 'PHASES', 'TRICKS', 'ROWS', 'CHALLENGERS', 'FIVE', 'VARIANTS', 'COLUMNS', 'COMPARISONS',
            'PORTRAITS', 'CHALLENGER_COMPARISONS', 'CHALLENGER_PORTRAITS', 'FORMATS', 'TEACHER', 'STUDENT', 'INK',
-           'PICTURES', 'ROUND', 'ADDED', 'BOXES', 'ARROWS', 'read_log', 'pick', 'number', 'Run', 'base_name',
+           'PICTURES', 'ROUND', 'ADDED', 'BOXES', 'PATHS', 'read_log', 'pick', 'number', 'Run', 'base_name',
            'default_label', 'load_run', 'find_runs', 'mean', 'series', 'smooth', 'group_runs', 'seed_band',
            'line_style', 'styled', 'new_figure', 'describe', 'add_caption', 'finish_axes', 'draw_line', 'draw_systems',
            'add_legend', 'solve_rate_and_reward', 'solve_rate_by_kind', 'complexity', 'valid_so_far', 'coverage',
@@ -16,13 +16,14 @@ __all__ = ['SYSTEMS', 'REWARDS', 'LOGS', 'PALETTE', 'DASHES', 'MARKERS', 'STYLE'
            'family_tree', 'phase_seconds', 'draw_phases', 'timings', 'fifths', 'first_last', 'student_rates',
            'per_adapter', 'per_role', 'summarize', 'format_cell', 'Table', 'to_markdown', 'summary_table',
            'by_iteration', 'draw_iterations', 'challenger_steps', 'local_illusion', 'Pairs', 'question_pairs',
-           'widest_pairs', 'surface_illusion', 'trajectories', 'five_measures', 'pass_matrix', 'pass_rates',
-           'skill_shares', 'telling_questions', 'question_evolution', 'challenger_table', 'save_figure', 'plan_figures',
-           'save_figures', 'draw_token', 'draw_card', 'draw_arrow', 'picture_match', 'draw_sheet', 'draw_mark',
-           'picture_propose', 'picture_verify', 'picture_solve', 'picture_reward', 'picture_evolve',
-           'iteration_diagram', 'pipeline_diagram']
+           'question_lines', 'widest_pairs', 'surface_illusion', 'trajectories', 'five_measures', 'pass_matrix',
+           'pass_rates', 'skill_of', 'skill_shares', 'telling_questions', 'question_evolution', 'challenger_table',
+           'save_figure', 'plan_figures', 'save_figures', 'draw_token', 'draw_card', 'draw_arrow', 'picture_match',
+           'draw_sheet', 'draw_mark', 'picture_propose', 'picture_verify', 'picture_solve', 'picture_reward',
+           'picture_evolve', 'iteration_diagram', 'pipeline_diagram']
 
-# %% ../nbs/17_figures.ipynb #05fc7f04
+# %% ../nbs/17_figures.ipynb #c90ab368
+import ast
 import json
 import textwrap
 from collections.abc import Callable, Sequence
@@ -40,7 +41,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
-# %% ../nbs/17_figures.ipynb #70347162
+# %% ../nbs/17_figures.ipynb #ef2bcddc
 def read_log(
     path: Path,  # a file of JSON objects, one a line
 ) -> list[dict]:  # the objects; empty when the file does not exist
@@ -58,7 +59,7 @@ def read_log(
         records.append(record)
     return records
 
-# %% ../nbs/17_figures.ipynb #e6888b08
+# %% ../nbs/17_figures.ipynb #ee5751b2
 def pick(
     record: Any,  # nested dicts
     *path: str,  # keys, outermost first
@@ -76,7 +77,7 @@ def number(
     "Turn a record's value into a float."
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else float("nan")
 
-# %% ../nbs/17_figures.ipynb #356e8b02
+# %% ../nbs/17_figures.ipynb #333118df
 SYSTEMS = {"populora": "PopuLoRA", "azr": "AZR", "r_zero": "R-Zero", "r_diverse": "R-Diverse"}  # system in config.json -> name in legends
 REWARDS = {"eq2": "equation 2", "azr": "own reward"}  # the baseline's proposer reward -> words in legends
 LOGS = ("metrics", "problems", "matches", "births", "timings", "iterations")
@@ -104,7 +105,7 @@ class Run:
     @property
     def n_steps(self) -> int: return int(max((number(record.get("step")) for record in self.metrics), default=0))
 
-# %% ../nbs/17_figures.ipynb #723346ec
+# %% ../nbs/17_figures.ipynb #28d3cadc
 def base_name(
     config: dict,  # config.json
 ) -> str:  # the base model's name, without folders
@@ -124,7 +125,7 @@ def default_label(
     if reward in (None, system): return name
     return f"{name}, {REWARDS.get(reward, reward)}"
 
-# %% ../nbs/17_figures.ipynb #ec350cae
+# %% ../nbs/17_figures.ipynb #bd0075a5
 def load_run(
     folder: str | Path,  # a run folder
     label: str | None = None,  # its name in legends; None: from the config
@@ -153,7 +154,7 @@ def find_runs(
         found.update(dict.fromkeys(places))
     return list(found)
 
-# %% ../nbs/17_figures.ipynb #b05fd11a
+# %% ../nbs/17_figures.ipynb #a9b98991
 def mean(
     values: Sequence,  # numbers, NaN or None for unknown
 ) -> float:  # NaN when nothing is known
@@ -180,7 +181,7 @@ def smooth(
     half = window // 2
     return np.array([mean(values[max(0, i - half):i + half + 1]) if isfinite(value) else value for i, value in enumerate(values)])
 
-# %% ../nbs/17_figures.ipynb #38745559
+# %% ../nbs/17_figures.ipynb #0e65c867
 def group_runs(
     runs: Sequence[Run],  # of any systems, in any order
 ) -> dict[str, list[Run]]:  # label -> its runs; PopuLoRA first
@@ -203,7 +204,7 @@ def seed_band(
     known = [[x for x in columns[step] if isfinite(x)] or [float("nan")] for step in steps]
     return steps, np.array([min(x) for x in known]), np.array([mean(x) for x in known]), np.array([max(x) for x in known])
 
-# %% ../nbs/17_figures.ipynb #0371b0ed
+# %% ../nbs/17_figures.ipynb #33132e5b
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")  # Okabe-Ito; yellow darkened
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (2, 2)), (0, (9, 2, 3, 2)))
 MARKERS = "osD^vPX*"
@@ -237,7 +238,7 @@ def styled(
         return figure
     return drawing
 
-# %% ../nbs/17_figures.ipynb #6583ec8d
+# %% ../nbs/17_figures.ipynb #37cfd39e
 def new_figure(
     rows: int,  # of panels
     columns: int,  # of panels
@@ -274,7 +275,7 @@ def add_caption(
     figure.supxlabel("\n".join(lines), x=.01, ha="left", fontsize=7.8, color="#333333", linespacing=1.35)
     return figure
 
-# %% ../nbs/17_figures.ipynb #ad855779
+# %% ../nbs/17_figures.ipynb #52271ef2
 def finish_axes(
     axes: Axes,  # one panel, with its curves drawn
     title: str,  # above the panel
@@ -290,7 +291,7 @@ def finish_axes(
         axes.text(.5, .5, "nothing recorded", transform=axes.transAxes, ha="center", va="center", color="#777777", style="italic")
         axes.grid(False); axes.set(xticks=[], yticks=[])
 
-# %% ../nbs/17_figures.ipynb #6ae3ce62
+# %% ../nbs/17_figures.ipynb #269f5a67
 def draw_line(
     axes: Axes,
     x: np.ndarray,  # (n,)
@@ -319,7 +320,7 @@ def draw_systems(
         elif len(steps) > 1: axes.plot(steps, middle, color=color, alpha=.35, linewidth=.8, label="_raw")
         draw_line(axes, steps, smooth(middle), index, label)
 
-# %% ../nbs/17_figures.ipynb #0ea5b22c
+# %% ../nbs/17_figures.ipynb #d744335d
 def add_legend(
     figure: Figure,
     handles: Sequence | None = None,  # None: the labelled lines of all panels, each label once
@@ -331,7 +332,7 @@ def add_legend(
         handles = list(found.values())
     if handles: figure.legend(handles=handles, loc="outside upper left", ncols=min(columns, len(handles)), handlelength=3.2)
 
-# %% ../nbs/17_figures.ipynb #ad044ebc
+# %% ../nbs/17_figures.ipynb #c60e7a57
 LINES_NOTE = "Lines: running mean; thin: single steps of one run, or band: lowest to highest seed."
 
 
@@ -351,7 +352,7 @@ def solve_rate_and_reward(
     return add_caption(figure, "Solve rate and reward of each role. Solve rates are on the problems each system made for itself. "
                        + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #0b2554e8
+# %% ../nbs/17_figures.ipynb #9c141832
 @styled
 def solve_rate_by_kind(
     runs: Sequence[Run],
@@ -368,7 +369,7 @@ def solve_rate_by_kind(
     return add_caption(figure, "Top: share of attempts that solve, by kind of task. Bottom: share of proposals that are valid. "
                        + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #d3158b48
+# %% ../nbs/17_figures.ipynb #75473433
 COMPLEXITY = {"ast_depth": "AST depth", "cyclomatic": "Cyclomatic complexity", "lines": "Lines of code", "variables": "Variables"}
 
 
@@ -384,7 +385,7 @@ def complexity(
     add_legend(figure)
     return add_caption(figure, "Complexity of valid proposed programs, mean of each step. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #f28ad069
+# %% ../nbs/17_figures.ipynb #4b9a917a
 def valid_so_far(
     run: Run,
 ) -> np.ndarray:  # (n_steps,) cumulative count
@@ -412,7 +413,7 @@ def coverage(
     return add_caption(figure, "Coverage: distinct cells of the discretized (AST depth, cyclomatic complexity, lines, variables) space. "
                        "Right: the same at equal numbers of valid proposals.", runs)
 
-# %% ../nbs/17_figures.ipynb #09296058
+# %% ../nbs/17_figures.ipynb #6f040c24
 def members(
     run: Run,
     role: str,  # "teacher", "student" or "agent"
@@ -437,7 +438,7 @@ def draw_ratings(
         at = np.isin(steps, list(born))
         if at.any(): axes.plot(steps[at], mu[at], "o", markersize=10, fillstyle="none", color=line_style(index)["color"], label="_birth")
 
-# %% ../nbs/17_figures.ipynb #55b0572a
+# %% ../nbs/17_figures.ipynb #483905a3
 @styled
 def ratings(
     run: Run,  # a population run
@@ -459,7 +460,7 @@ def ratings(
     if panels["roles"].lines: panels["roles"].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, handlelength=3, borderpad=0)
     return add_caption(figure, "TrueSkill ratings; bands: one sigma; rings: births (a culled member's name goes to the newborn).", [run])
 
-# %% ../nbs/17_figures.ipynb #fbfcab30
+# %% ../nbs/17_figures.ipynb #33f2ab23
 class Matrix(NamedTuple):
     "Solve rates of pairs."
     rates: np.ndarray  # (teachers, students), NaN for pairs that never met on a valid problem
@@ -482,7 +483,7 @@ def pair_rates(
         if isfinite(rate) and n > 0: solved[cell] += rate * n; weight[cell] += n
     return Matrix(np.divide(solved, weight, out=np.full(shape, np.nan), where=weight > 0), counts)
 
-# %% ../nbs/17_figures.ipynb #8938d9e3
+# %% ../nbs/17_figures.ipynb #837bb8fe
 def draw_matrix(
     axes: Axes,
     matrix: Matrix,
@@ -524,7 +525,7 @@ def matchup_matrix(
     return add_caption(figure, "Solve rate of each pair, weighted by valid problems; n: matches. "
                        "The color scale spans the values shown.", [run])
 
-# %% ../nbs/17_figures.ipynb #13e9c2fd
+# %% ../nbs/17_figures.ipynb #056c4031
 @styled
 def entropy_and_length(
     runs: Sequence[Run],
@@ -540,7 +541,7 @@ def entropy_and_length(
     add_legend(figure)
     return add_caption(figure, "Mean policy entropy and mean length of what each role samples. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #e4438428
+# %% ../nbs/17_figures.ipynb #974bd51a
 class Anchor(NamedTuple):
     "Anchor-set accuracy of the solvers over the steps that measured it."
     steps: np.ndarray  # (n,)
@@ -566,7 +567,7 @@ def anchor_curve(
     columns = np.array(rows, dtype=float).reshape(-1, 4).T
     return Anchor(*columns, asked)
 
-# %% ../nbs/17_figures.ipynb #d2634284
+# %% ../nbs/17_figures.ipynb #d25b98bb
 def anchor_cells(
     runs: Sequence[Run],
 ) -> dict[str, tuple[str, ...]]:  # what to print -> path inside an anchor entry
@@ -596,7 +597,7 @@ def draw_change(
             axes.plot([end], [y], look["marker"], color=look["color"], markersize=5.5, label="_end")
     axes.set(yticks=range(len(cells)), yticklabels=list(cells), ylim=(len(cells) - .5, -.5))
 
-# %% ../nbs/17_figures.ipynb #05116df7
+# %% ../nbs/17_figures.ipynb #2a5ec648
 @styled
 def anchor_accuracy(
     runs: Sequence[Run],
@@ -624,7 +625,7 @@ def anchor_accuracy(
                        "band: worst to best solver. "
                        f"Open marker: start of the run; filled: end.{n}", runs)
 
-# %% ../nbs/17_figures.ipynb #39028d0a
+# %% ../nbs/17_figures.ipynb #ff5a9ecd
 EXPLOITS = {"duplicates": "Repeats of earlier problems", "near_duplicates": "Near repeats", "trivial": "Output is the input",
             "constant": "Constant output", "ignores_input": "Input ignored", "hash_like": "Scrambles like a hash"}
 
@@ -649,7 +650,7 @@ def reason_totals(
         for reason, count in (record.get(key) or {}).items(): totals[reason] = totals.get(reason, 0) + int(count)
     return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
-# %% ../nbs/17_figures.ipynb #8eb2b30a
+# %% ../nbs/17_figures.ipynb #24452a4e
 def draw_reasons(
     axes: Axes,
     runs: Sequence[Run],
@@ -672,7 +673,7 @@ def draw_reasons(
     if shown: axes.set(yticks=range(len(shown)), yticklabels=[reason.replace("_", " ") for reason in shown])
     if shown: axes.set_ylim(max(len(shown), 4) - .4, -.6)
 
-# %% ../nbs/17_figures.ipynb #d367244a
+# %% ../nbs/17_figures.ipynb #0ad5db5b
 HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "oooo", "++++")
 
 
@@ -698,7 +699,7 @@ def exploits(
     return add_caption(figure, "Top: running share of valid proposals that carry a flag of an easy way to be valid. "
                        "Bottom: refusals per step; the first system plain, others hatched.", runs)
 
-# %% ../nbs/17_figures.ipynb #850abbd4
+# %% ../nbs/17_figures.ipynb #94df60bd
 class Life(NamedTuple):
     "The time between two births on one lane."
     member: str  # the lane
@@ -723,7 +724,7 @@ def lives(
     done += [Life(name, since[name], last, founder[name]) for name in names]
     return sorted(done, key=lambda life: (names.index(life.member), life.start))
 
-# %% ../nbs/17_figures.ipynb #45869864
+# %% ../nbs/17_figures.ipynb #16b23440
 def draw_birth(
     axes: Axes,
     birth: dict,  # a record of births.jsonl
@@ -760,7 +761,7 @@ def draw_lives(
         axes.annotate(f"line of {founder}", (1, lane[name]), (6, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
                       fontsize=7.5, va="center")
 
-# %% ../nbs/17_figures.ipynb #e53a88d9
+# %% ../nbs/17_figures.ipynb #69722551
 @styled
 def family_tree(
     run: Run,  # a population run
@@ -781,7 +782,7 @@ def family_tree(
     return add_caption(figure, "Family tree of births. Each lane is a name; arrows come from the parents; "
                        "color and line style give the founder of the line.", [run])
 
-# %% ../nbs/17_figures.ipynb #73b863ec
+# %% ../nbs/17_figures.ipynb #f8324502
 PHASES = ("propose", "verify", "solve", "check", "train", "rate", "evolve", "anchor")
 
 
@@ -795,7 +796,7 @@ def phase_seconds(
     total = mean([seconds.get("total") for seconds in steps])
     return means | {"other": max(0., total - sum(means.values())) if isfinite(total) else 0.}
 
-# %% ../nbs/17_figures.ipynb #ed5f40a6
+# %% ../nbs/17_figures.ipynb #fa23e521
 def draw_phases(
     axes: Axes,
     seconds: Sequence[dict[str, float]],  # one a bar, as phase_seconds gives them
@@ -831,7 +832,7 @@ def timings(
     add_legend(figure, keys, 5)
     return add_caption(figure, "Where the time of a step goes.", runs)
 
-# %% ../nbs/17_figures.ipynb #99a37b93
+# %% ../nbs/17_figures.ipynb #bef95683
 def fifths(
     values: Sequence,  # one a training step, NaN or None for unknown
 ) -> tuple[float, float]:  # means of the first and of the last fifth; NaN when nothing is known
@@ -874,7 +875,7 @@ def per_role(
     players = members(run, "teacher" if role == "proposer" else "student") or members(run, "agent")
     return spent / len(players) if players else float("nan")
 
-# %% ../nbs/17_figures.ipynb #3fc9b533
+# %% ../nbs/17_figures.ipynb #4e1cecc6
 TRICKS = ("duplicates", "trivial", "constant", "ignores_input")  # the exploits that the table shows
 
 
@@ -906,7 +907,7 @@ def summarize(
         "optimizer_steps": (per_adapter(run, "optimizer_steps"),),
     }
 
-# %% ../nbs/17_figures.ipynb #1dc2ddad
+# %% ../nbs/17_figures.ipynb #16eca074
 ROWS = {  # measure -> what the table says, and its number format
     "solve_rate": ("solve rate, first -> last fifth", ".3f"), "best_student": ("  best student, last fifth", ".3f"),
     "worst_student": ("  worst student, last fifth", ".3f"), "valid_rate": ("valid proposals, first -> last fifth", ".3f"),
@@ -935,7 +936,7 @@ def format_cell(
         parts.append(f"{mean(known):{form}}{spread}")
     return "-" if set(parts) <= {"-"} else " -> ".join(parts)
 
-# %% ../nbs/17_figures.ipynb #dcd6171c
+# %% ../nbs/17_figures.ipynb #d3357053
 class Table(NamedTuple):
     "The table of results."
     rows: list[dict[str, str]]  # one a measure: {"measure": ..., label: cell, ...}
@@ -966,7 +967,7 @@ def summary_table(
     rows = [row for row in rows if any(cell != "-" for key, cell in row.items() if key != "measure")]
     return Table(rows, to_markdown(rows))
 
-# %% ../nbs/17_figures.ipynb #0fd5e151
+# %% ../nbs/17_figures.ipynb #b9ddf026
 CHALLENGERS = ("r_zero", "r_diverse")  # systems with iterations
 
 
@@ -985,13 +986,15 @@ def draw_iterations(
     suffix: str = "",  # added to each label
 ) -> None:
     "Draw one quantity of every system over iterations."
+    times = [record["iteration"] for run in runs for record in run.iterations]
     for index, (label, group) in enumerate(group_runs(runs).items()):
         steps, low, middle, high = seed_band([by_iteration(run) for run in group], *path)
         if not np.isfinite(middle).any(): continue
+        axes.set_xlim(min(times) - .3, max(times) + .3)
         if len(group) > 1: axes.fill_between(steps, low, high, color=PALETTE[(index + shift) % len(PALETTE)], alpha=.18, linewidth=0)
         draw_line(axes, steps, middle, index + shift, label + suffix, markevery=1)
 
-# %% ../nbs/17_figures.ipynb #f5dcd9b4
+# %% ../nbs/17_figures.ipynb #ad1965f4
 def challenger_steps(
     run: Run,
 ) -> Run:  # only the steps in which the challenger was trained
@@ -1015,7 +1018,7 @@ def local_illusion(
     return add_caption(figure, "The local illusion: what the penalty within a batch says, and what the skill embeddings of all questions say. "
                        "Steps count the whole loop. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #dbea4074
+# %% ../nbs/17_figures.ipynb #a5187360
 class Pairs(NamedTuple):
     "Questions of a run compared two by two."
     questions: list[dict]  # records of problems.jsonl
@@ -1036,6 +1039,19 @@ def question_pairs(
     return Pairs(chosen, bleu_similarity([record["question"] for record in chosen]), skill)
 
 
+def question_lines(
+    question: str,  # words, or a program and its call
+    width: int,  # characters
+    head: str = "",  # before the first line
+) -> list[str]:
+    "A question as it is printed: words are wrapped, a program keeps its lines (the longest and the last are cut)."
+    if "\n" not in question: return textwrap.wrap(head + question, width)
+    lines = question.split("\n")
+    lines = lines if len(lines) <= 8 else [*lines[:6], "    ...", lines[-1]]
+    lines = [head + lines[0], *(" " * len(head.strip()) + line for line in lines[1:])]
+    return [line if len(line) <= width else line[: width - 3] + "..." for line in lines]
+
+
 def widest_pairs(
     pairs: Pairs,
     count: int = 3,
@@ -1053,13 +1069,13 @@ def widest_pairs(
         if len(taken) == count: break
     return (taken + later)[:count]
 
-# %% ../nbs/17_figures.ipynb #0fe2c67c
+# %% ../nbs/17_figures.ipynb #86c24394
 @styled
 def surface_illusion(
     run: Run,  # a challenger run
 ) -> Figure:
     "Similarity of words against similarity of skills, and the widest gaps in words."
-    figure, (axes, words) = new_figure(1, 2, height=3.6)
+    figure, (axes, words) = new_figure(1, 2, height=3.8)
     pairs = question_pairs(run)
     upper = np.triu_indices(len(pairs.questions), 1)
     if len(upper[0]):
@@ -1069,16 +1085,16 @@ def surface_illusion(
     finish_axes(axes, "All pairs", "similarity of skills (cosine)", "similarity of words (BLEU)")
     lines = []
     for first, second, surface, skill in widest_pairs(pairs):
-        both = [line for record in (first, second) for line in textwrap.wrap(f"- {record['question']}", 56)]
+        both = [line for record in (first, second) for line in question_lines(record["question"], 56, "- ")]
         lines += [f"BLEU {surface:.2f}, skill {skill:.2f}", *both, ""]
     words.axis("off"); words.set_title("Different words, the same skill")
-    words.text(0, .98, "\n".join(lines) or "no such pair", va="top", ha="left", fontsize=7.4, transform=words.transAxes, linespacing=1.3)
+    words.text(0, .98, "\n".join(lines) or "no such pair", va="top", ha="left", fontsize=6.4, family="DejaVu Sans Mono", transform=words.transAxes)
     alike = pairs.surface[upper][pairs.skill[upper] >= .95]
     text = "There is no pair of questions whose skills agree."
     if len(alike): text = f"Of the pairs whose skills agree (at least 0.95), {np.mean(alike <= .2):.0%} differ in words (BLEU at most 0.2; frame)."
     return add_caption(figure, f"The surface illusion. {text}", [run])
 
-# %% ../nbs/17_figures.ipynb #749831e7
+# %% ../nbs/17_figures.ipynb #0dbf9ae8
 @styled
 def trajectories(
     runs: Sequence[Run],  # challenger runs
@@ -1102,7 +1118,7 @@ FIVE = (  # the paper's figure 4: title, unit, keys and what is added to their l
     ("e  Challenger entropy", "nats a token", (("entropy", ""),)),
 )
 
-# %% ../nbs/17_figures.ipynb #078fd72b
+# %% ../nbs/17_figures.ipynb #088924e4
 @styled
 def five_measures(
     runs: Sequence[Run],  # challenger runs
@@ -1112,7 +1128,7 @@ def five_measures(
     for panel, (title, ylabel, keys) in zip(axes, FIVE):
         for place, (key, suffix) in enumerate(keys):
             draw_iterations(panel, runs, "diversity", key, shift=4 * place, suffix=suffix)
-        finish_axes(panel, title, ylabel, "iteration")
+        finish_axes(panel, title, ylabel, "iteration", rate=keys[0][0] == "judge")
     axes[5].axis("off")
     handles = {line.get_label(): line for panel in axes[:5] for line in panel.lines}
     axes[5].legend(handles=list(handles.values()), loc="center", handlelength=3.2)
@@ -1120,7 +1136,7 @@ def five_measures(
                        "remembered from earlier ones. Lower is more diverse in a to c, higher in d and e. Points: mean over seeds; "
                        "band: lowest to highest.", runs)
 
-# %% ../nbs/17_figures.ipynb #6f8d38f9
+# %% ../nbs/17_figures.ipynb #2ad8791a
 def pass_matrix(
     runs: Sequence[Run],  # seeds of one system
 ) -> Matrix:  # rows: question sets 1.., columns: solvers 0..; NaN where unknown; counts: questions
@@ -1151,7 +1167,23 @@ def pass_rates(
     return add_caption(figure, "Pass rate of solver j (S0: the base) on the questions of iteration k whose truth is known; n: questions, all seeds. "
                        "Framed: the solver that the challenger was trained against.", runs)
 
-# %% ../nbs/17_figures.ipynb #604c6aee
+# %% ../nbs/17_figures.ipynb #df4b92b4
+def skill_of(
+    record: dict,  # of problems.jsonl
+) -> str:  # a few words
+    "What a question asks for: the procedure where the generator's language tells it, else what its program is built of."
+    if record.get("procedure"): return str(record["procedure"])
+    try: nodes = list(ast.walk(ast.parse(record.get("skill") or "")))
+    except (SyntaxError, ValueError, RecursionError): return "no program"
+    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    if any(isinstance(node, ast.Call) and getattr(node.func, "id", None) in names for node in nodes): return "recursion or helper"
+    kinds = {type(node) for node in nodes}
+    for name, wanted in (("while loop", {ast.While}), ("for loop", {ast.For}), ("comprehension", {ast.comprehension}),
+                         ("branches", {ast.If, ast.IfExp}), ("several statements", {ast.Assign, ast.AugAssign, ast.Expr})):
+        if kinds & wanted: return name
+    return "one expression" if names else "no program"
+
+
 def skill_shares(
     run: Run,  # a challenger run
     most: int = 7,  # skills with a color of their own
@@ -1160,7 +1192,7 @@ def skill_shares(
     asked: dict[int, list[str]] = {}
     for record in run.problems:
         if record.get("phase") == "curriculum" and record.get("question"):
-            asked.setdefault(int(record["iteration"]), []).append(str(record.get("procedure") or "other language"))
+            asked.setdefault(int(record["iteration"]), []).append(skill_of(record))
     times = sorted(asked)
     order = sorted({name for names in asked.values() for name in names}, key=lambda name: (-sum(names.count(name) for names in asked.values()), name))
     shares = {name: [asked[t].count(name) / len(asked[t]) for t in times] for name in order[:most]}
@@ -1178,14 +1210,14 @@ def telling_questions(
             kept.setdefault(record["iteration"], []).append(record)
     return [min(kept[t], key=lambda record: (abs(number(record.get("consistency")) - .5), record["question"])) for t in sorted(kept)]
 
-# %% ../nbs/17_figures.ipynb #0a2e32ae
+# %% ../nbs/17_figures.ipynb #80816932
 @styled
 def question_evolution(
     run: Run,  # a challenger run
 ) -> Figure:
     "Shares of skills over iterations, and a question of each."
     times, shares = skill_shares(run)
-    figure, (axes, words) = new_figure(1, 2, height=3.4)
+    figure, (axes, words) = new_figure(1, 2, height=4.2)
     below = np.zeros(len(times))
     for index, (name, share) in enumerate(shares.items()):
         axes.bar(times, share, bottom=below, width=.8, label=name, color=PALETTE[index % len(PALETTE)], edgecolor="white", linewidth=.6)
@@ -1194,14 +1226,13 @@ def question_evolution(
     if shares: axes.legend(loc="upper center", bbox_to_anchor=(.5, -.2), ncols=2, fontsize=7)
     lines = []
     for record in telling_questions(run):
-        head = f"{record['iteration']}  (agreement {number(record.get('consistency')):.2f})  "
-        lines += [*textwrap.wrap(head + record["question"], 58), ""]
+        lines += [f"{record['iteration']}: agreement {number(record.get('consistency')):.2f}", *question_lines(record["question"], 58), ""]
     words.axis("off"); words.set_title("A question of each iteration")
-    words.text(0, .98, "\n".join(lines), va="top", ha="left", fontsize=7.4, transform=words.transAxes, linespacing=1.3)
-    return add_caption(figure, "Procedures of the valid questions of each iteration, where the generator's language tells them, and the kept "
-                       "question on which the solver was least sure.", [run])
+    words.text(0, .98, "\n".join(lines), va="top", ha="left", fontsize=6.2, family="DejaVu Sans Mono", transform=words.transAxes)
+    return add_caption(figure, "What the valid questions of each iteration ask for (the procedure of a story, or what a program is built of), "
+                       "and the kept question on which the solver was least sure.", [run])
 
-# %% ../nbs/17_figures.ipynb #dc5f73ff
+# %% ../nbs/17_figures.ipynb #d1535f90
 VARIANTS = ("R-Diverse", "R-Diverse without MAP", "R-Diverse without P_max and P_mean", "R-Diverse without P_max", "R-Diverse without P_mean",
             "R-Diverse without replay", "R-Diverse without SAM", "R-Diverse without abstraction", "R-Diverse without embedding", "R-Zero")
 COLUMNS = {"held-out, greedy": ("anchor", "greedy"), "held-out, sampled": ("anchor", "sampled"), "true labels": ("curriculum", "label_accuracy"),
@@ -1224,7 +1255,7 @@ def challenger_table(
         rows.append(row)
     return Table(rows, to_markdown(rows))
 
-# %% ../nbs/17_figures.ipynb #9dd75a0a
+# %% ../nbs/17_figures.ipynb #9ff212b5
 COMPARISONS = {  # file name -> figure of several runs
     "solve_rate_and_reward": solve_rate_and_reward, "solve_rate_by_kind": solve_rate_by_kind, "complexity": complexity, "coverage": coverage,
     "entropy_and_length": entropy_and_length, "anchor_accuracy": anchor_accuracy, "exploits": exploits, "timings": timings,
@@ -1250,7 +1281,7 @@ def save_figure(
         figure.savefig(path, format=form, dpi=200, metadata=FORMATS[form])
     return path
 
-# %% ../nbs/17_figures.ipynb #aa46bf3c
+# %% ../nbs/17_figures.ipynb #e342646f
 def plan_figures(
     runs: Sequence[Run],  # of any systems
 ) -> dict[str, Callable[[], Figure]]:  # file name -> what draws it
@@ -1264,7 +1295,7 @@ def plan_figures(
             plan |= {name if len(shown) == 1 else f"{name}-{run.name}": partial(draw, run) for run in shown}
     return plan
 
-# %% ../nbs/17_figures.ipynb #00a65fe5
+# %% ../nbs/17_figures.ipynb #4ffab8b6
 def save_figures(
     runs: Sequence[Run],  # at least one
     out_dir: str | Path,  # made if it does not exist
@@ -1282,7 +1313,7 @@ def save_figures(
         paths += [save_figure(figure, out_dir/f"{name}.{form}") for form in formats]
     return paths
 
-# %% ../nbs/17_figures.ipynb #becea8ea
+# %% ../nbs/17_figures.ipynb #728b74a6
 TEACHER, STUDENT, INK = "#0072B2", "#D55E00", "#222222"
 
 
@@ -1318,7 +1349,7 @@ def draw_card(
     axes.text(x + 5.1, y + 18.2, title, ha="left", va="center", fontsize=10.5, weight="bold", color=INK, zorder=3)
     axes.text(x + 14, y + 3.1, text, ha="center", va="center", fontsize=7.8, color=INK, linespacing=1.3, zorder=3)
 
-# %% ../nbs/17_figures.ipynb #443c6549
+# %% ../nbs/17_figures.ipynb #755a7936
 def draw_arrow(
     axes: Axes,  # of the diagram
     start: tuple[float, float],  # x and y of its tail
@@ -1330,7 +1361,7 @@ def draw_arrow(
     axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=9 + 2 * width, linewidth=width, color=color,
                                    shrinkA=0, shrinkB=0, zorder=3))
 
-# %% ../nbs/17_figures.ipynb #51a34d9b
+# %% ../nbs/17_figures.ipynb #17594638
 def picture_match(axes: Axes, x: float, y: float) -> None:
     "Teachers and students, joined by their chances of meeting."
     for i in range(3):
@@ -1358,7 +1389,7 @@ def picture_propose(axes: Axes, x: float, y: float) -> None:
         draw_arrow(axes, (x + 7, y + 11), (x + 13.2, y + end), TEACHER)
         draw_sheet(axes, x + 13.6, y + height, kind)
 
-# %% ../nbs/17_figures.ipynb #a1c6811d
+# %% ../nbs/17_figures.ipynb #c5c6ebfe
 def picture_verify(axes: Axes, x: float, y: float) -> None:
     "The sandbox runs every proposal twice and keeps what holds."
     axes.add_patch(Rectangle((x + 4, y + 5.6), 20, 11, facecolor="#EFEFEA", edgecolor=INK, linewidth=1.1, linestyle=(0, (4, 2)), zorder=2))
@@ -1379,7 +1410,7 @@ def picture_solve(axes: Axes, x: float, y: float) -> None:
         for k in range(4): draw_mark(axes, x + 18.2 + 1.75 * k, height + 2.5, k < right)
         axes.text(x + 20.9, height + .5, rf"$\rho$ = {right}/4", ha="center", va="center", fontsize=7.5)
 
-# %% ../nbs/17_figures.ipynb #fdc8f500
+# %% ../nbs/17_figures.ipynb #72141f28
 def picture_reward(axes: Axes, x: float, y: float) -> None:
     "Equation 2 as a curve, equation 1 as bars."
     left, low, wide, tall = x + 3.4, y + 7.6, 9., 7.6
@@ -1405,7 +1436,7 @@ def picture_evolve(axes: Axes, x: float, y: float) -> None:
     axes.text(x + 14.5, y + 15, "child", fontsize=7.2, ha="center"); axes.text(x + 23, y + 15, "lowest rated", fontsize=7.2, ha="center")
     axes.text(x + 14, y + 6.1, "mutation or crossover of LoRA weights", fontsize=7, ha="center", style="italic", color="#555555")
 
-# %% ../nbs/17_figures.ipynb #53280224
+# %% ../nbs/17_figures.ipynb #8da92a89
 PICTURES = (  # card by card, clockwise: left edge, lower edge, title, text, picture
     (2, 31, "Match", "TrueSkill ratings; near-even\npairs meet most often", picture_match),
     (36, 31, "Propose", "each teacher writes problems\nof three kinds", picture_propose),
@@ -1432,42 +1463,44 @@ def iteration_diagram() -> Figure:
     axes.text(50, 26.95, "one frozen base model, one LoRA adapter for each teacher and each student", ha="center", va="center", fontsize=8.6)
     return figure
 
-# %% ../nbs/17_figures.ipynb #66b0b8c0
+# %% ../nbs/17_figures.ipynb #c69b973a
 ADDED = "#009E73"
 BOXES = {  # name -> x, y, width, height, color, text
-    "challenger": (2, 32, 17, 9, TEACHER, "Challenger"), "questions": (27, 32, 17, 9, INK, "questions q"),
-    "solver": (52, 40, 17, 9, STUDENT, "Solver, frozen\nK answers"),
-    "vote": (77, 40, 20, 9, INK, "majority vote\nconsistency s(q)"), "coder": (52, 24, 17, 9, ADDED, "coder:\nprogram of q"),
-    "encoder": (77, 24, 20, 9, ADDED, "encoder:\nskill embedding"), "memory": (52, 9, 17, 9, ADDED, "memory of all\niterations"),
-    "reward": (27, 52, 45, 6.5, INK, r"$R_C = \min(s, 1-s) - \alpha P_{\mathrm{rep}} - \beta P_{\mathrm{MAP}}$"),
-    "curriculum": (27, 9, 17, 9, INK, "curriculum\n0.3 ≤ s ≤ 0.8"),
-    "trained": (2, 9, 17, 9, STUDENT, "Solver, trained\nreward: label met"),
+    "challenger": (2, 34, 17, 8, TEACHER, "Challenger"), "questions": (27, 34, 17, 8, INK, "questions q"),
+    "solver": (52, 41, 17, 8, STUDENT, "Solver, frozen\nK answers"), "vote": (76, 41, 18, 8, INK, "majority vote\nconsistency s(q)"),
+    "coder": (52, 27, 17, 8, ADDED, "coder:\nprogram of q"), "encoder": (76, 27, 18, 8, ADDED, "encoder:\nskill embedding"),
+    "memory": (52, 12, 17, 8, ADDED, "memory of all\niterations"), "curriculum": (27, 12, 17, 8, INK, "curriculum\n0.3 ≤ s ≤ 0.8"),
+    "trained": (2, 12, 17, 8, STUDENT, "Solver, trained\nreward: label met"),
+    "reward": (27, 54, 42, 6, INK, r"$R_C = \min(s, 1-s) - \alpha P_{\mathrm{rep}} - \beta P_{\mathrm{MAP}}$"),
 }
-ARROWS = (  # start, end, color, words, where the words stand
-    ((19, 36.5), (27, 36.5), TEACHER, "", None), ((44, 38.5), (52, 44.5), INK, "", None), ((69, 44.5), (77, 44.5), INK, "", None),
-    ((44, 34.5), (52, 28.5), ADDED, "", None), ((69, 28.5), (77, 28.5), ADDED, "", None), ((87, 49), (72, 55), INK, "uncertainty", (86, 54.5)),
-    ((92, 33), (97.5, 55), ADDED, "", None), ((97.5, 55.6), (72.4, 55.6), ADDED, r"clusters: $P_{\mathrm{rep}}$", (86, 57.6)),
-    ((80, 24), (69, 15), ADDED, r"compare: $P_{\mathrm{MAP}}$", (83.5, 17)), ((27, 55), (10.5, 41.6), TEACHER, "GRPO", (14, 50)),
-    ((35.5, 32), (35.5, 18), STUDENT, "keep", (32.6, 25)), ((27, 12.5), (19, 12.5), STUDENT, "", None),
-    ((44, 12), (52, 12), ADDED, "remember", (48, 9)),
-    ((52, 16), (19.4, 16), ADDED, "", None),
+PATHS = (  # corners of a line that ends in an arrow, color, words, where the words stand
+    (((19, 38), (26.6, 38)), TEACHER, "", None), (((44, 40), (51.6, 44.6)), INK, "", None), (((69, 45), (75.6, 45)), INK, "", None),
+    (((44, 36), (51.6, 31.4)), ADDED, "", None), (((69, 31), (75.6, 31)), ADDED, "", None),
+    (((85, 49), (85, 55.5), (69.6, 55.5)), INK, "uncertainty", (77.5, 55.5)),
+    (((94, 31), (97.5, 31), (97.5, 58.5), (69.6, 58.5)), ADDED, r"$P_{\mathrm{rep}}$: clusters of skills", (84, 58.5)),
+    (((85, 27), (85, 16), (69.6, 16)), ADDED, r"$P_{\mathrm{MAP}}$: compare", (84, 20.5)),
+    (((35.5, 42), (35.5, 53.6)), INK, r"R-Zero: $P_{\mathrm{rep}}$ by BLEU", (35.5, 48)),
+    (((27, 57), (10.5, 57), (10.5, 42.4)), TEACHER, "GRPO", (10.5, 50)),
+    (((35.5, 34), (35.5, 20.4)), STUDENT, "filter", (35.5, 27)),
+    (((27, 16), (19.4, 16)), STUDENT, "", None), (((44, 16), (51.6, 16)), ADDED, "remember", (48, 18)),
+    (((60.5, 12), (60.5, 8), (10.5, 8), (10.5, 11.6)), ADDED, "replay: a share ρ of each batch", (35.5, 8)),
 )
 
 
 @styled
 def pipeline_diagram() -> Figure:
     "R-Zero's loop, and what R-Diverse adds to it."
-    figure = Figure(figsize=(9.6, 5.4), layout="constrained")
+    figure = Figure(figsize=(9.6, 5.6), layout="constrained")
     axes = figure.subplots()
-    axes.set(xlim=(0, 100), ylim=(2, 61), aspect="equal"); axes.axis("off")
+    axes.set(xlim=(0, 100), ylim=(3, 61.5), aspect="equal"); axes.axis("off")
     for x, y, width, height, color, text in BOXES.values():
         axes.add_patch(FancyBboxPatch((x, y), width, height, boxstyle="round,pad=0,rounding_size=1.2", facecolor="white", edgecolor=color,
                                       linewidth=1.6, zorder=2))
         axes.text(x + width / 2, y + height / 2, text, ha="center", va="center", fontsize=8.6, color=color, zorder=3)
-    paper = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-    for start, end, color, words, place in ARROWS:
-        draw_arrow(axes, start, end, color, 1.4)
+    paper = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    for corners, color, words, place in PATHS:
+        axes.plot(*zip(*corners[:-1]), color=color, linewidth=1.4, solid_joinstyle="round", zorder=1)
+        draw_arrow(axes, corners[-2], corners[-1], color, 1.4)
         if words: axes.text(*place, words, ha="center", va="center", fontsize=7.8, color=color, zorder=5, bbox=paper)
-    axes.text(35.5, 20.3, "replay: a share ρ of each batch", ha="center", va="center", fontsize=7.8, color=ADDED, zorder=5, bbox=paper)
-    axes.text(2, 4.2, "blue: challenger phase    red: solver phase    green: added by R-Diverse (SAM, MAP, replay)", fontsize=8, color=INK)
+    axes.text(2, 4.4, "blue: challenger phase    red: solver phase    green: added by R-Diverse (SAM, MAP, replay)", fontsize=8, color=INK)
     return figure
