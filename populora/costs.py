@@ -23,11 +23,11 @@ import torch
 
 from .azr import azr_step, build_agent
 from .bases import Base, load_base
+from .engines import choose_engine
 from .evolution import CROSSOVERS, OPERATORS
 from .generator import LEVELS, generate
 from .lora import Adapter, LoraPopulation, find_targets, init_adapter, torch_rng
 from .objectives import Experience, Learner, default_micro_tokens
-from .rollouts import choose_engine
 from .runs import PopuloraConfig, apply_overrides, matched_agent
 from .training import Session, build_population, populora_step
 from .verifier import Sandbox

@@ -308,6 +308,7 @@ class LoraPopulation:
         self._versions = dict.fromkeys(self.names, 0)
         self._listeners: list[Callable[[str], None]] = []
         self._plan, self._lock, self._casts, self._grads = None, Lock(), {}, None
+        self._before = {layer: vars(module).get("forward") for layer, module in self.layers.items()}
         for layer, module in self.layers.items(): module.forward = partial(self._forward, self.stacks[layer], module)
 
     @property
@@ -400,7 +401,8 @@ def factors(self: LoraPopulation,
 def _forward(self: LoraPopulation, stack: Stack, module: nn.Linear, x: Tensor) -> Tensor:
     "A target layer: the base's product, and each row's LoRA term inside of `rows`."
     plan = self._plan
-    if plan is None or not plan.members: return F.linear(x, module.weight, module.bias)
+    if plan is None: return (self._before[stack.layer] or partial(F.linear, weight=module.weight, bias=module.bias))(x)
+    if not plan.members: return F.linear(x, module.weight, module.bias)
     if x.shape[0] != plan.n_rows:
         raise ValueError(f"{stack.layer}: batch of {x.shape[0]} rows inside rows(...) of {plan.n_rows} members; give one member a row")
     if torch.is_grad_enabled(): return StackedLinear.apply(x, stack.A, stack.B, self, stack, module, plan)
@@ -700,7 +702,11 @@ def checkpointing(self: LoraPopulation,
 @patch
 def close(self: LoraPopulation) -> None:
     "Give the layers their own forward back: the base is a plain model again."
-    for module in self.layers.values(): vars(module).pop("forward", None)
+    for layer, module in self.layers.items():
+        now = vars(module).get("forward")
+        if not isinstance(now, partial) or getattr(now.func, "__self__", None) is not self: continue     # closed, or another population lies on top
+        if self._before[layer] is None: del module.forward
+        else: module.forward = self._before[layer]
 
 # %% ../nbs/06_lora.ipynb #0c7bca24
 @patch

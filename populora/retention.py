@@ -15,12 +15,13 @@ from pathlib import Path
 import numpy as np
 
 from .bases import Base
+from .engines import choose_engine
 from .evolution import OPERATORS
 from .lora import Adapter, LoraPopulation, torch_rng
 from .objectives import Learner
 from .problems import Problem
 from .rewards import student_reward
-from .rollouts import Request, choose_engine
+from .rollouts import Request
 from .runs import RewardConfig, SolvingConfig, derive_seed
 from .training import Attempt, Row, check_answers, experiences, mean, sampling
 from .verifier import Sandbox
