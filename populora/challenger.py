@@ -10,9 +10,9 @@ __all__ = ['SETTER', 'ASK', 'REASON', 'DOMAINS', 'logger', 'CHALLENGER', 'SOLVER
            'question_record', 'verdict', 'make_judge', 'measure_diversity', 'curriculum_record', 'curriculum_step',
            'deal', 'solver_batch', 'solver_step', 'examine', 'anchor_record', 'pass_rates', 'finish_iteration',
            'variant_of', 'place_of', 'loop_step', 'calibrate', 'start_loop', 'loop_headline', 'run_challenger',
-           'iteration_means', 'challenger_table']
+           'iteration_means', 'iteration_table']
 
-# %% ../nbs/15_challenger.ipynb #2d330243
+# %% ../nbs/15_challenger.ipynb #27df4b75
 import json
 import logging
 import math
@@ -31,16 +31,17 @@ from .bases import Base, load_base
 from .diversity import (BehaviourJudge, MemoryBank, ModelAbstraction, ProgramAbstraction, SentenceEncoder, SkillEncoder, Thresholds,
                                 bleu_scores, bleu_similarity, calibrate_thresholds, clusters, cosine_similarity, diversity_measures,
                                 hashed_encoder, in_zone, penalty_report, repetition_penalty, replay_size)
+from .engines import choose_engine
 from .generator import anchor_set, parse_word_problem, word_anchor_set
 from .lora import load_adapter, save_adapter
 from .problems import FormatError, Problem, WordForms
 from .rewards import challenger_reward, consistency, frac_zero_groups, majority, solver_reward, uncertainty_reward
-from .rollouts import Request, Sample, choose_engine
+from .rollouts import Request, Sample
 from .runs import ChallengerConfig, RewardConfig, derive_seed, flatten, named_rng, read_log
 from .training import Row, Session, Stopwatch, build_session, experiences, mean, role_record, run_loop, sampling
 from .verifier import Sandbox
 
-# %% ../nbs/15_challenger.ipynb #7e218d74
+# %% ../nbs/15_challenger.ipynb #3ad684cc
 @dataclass
 class Question:
     "One question, from the words of the challenger to its reward."
@@ -67,7 +68,7 @@ class Question:
     def valid(self) -> bool | None: # None: the infrastructure failed
         return None if self.reason == "infrastructure" else self.reason is None
 
-# %% ../nbs/15_challenger.ipynb #008db2b7
+# %% ../nbs/15_challenger.ipynb #f02f4d8e
 SETTER = (
     "You set problems for a mathematics competition. First think privately: choose any field of mathematics and design a new problem that is hard; "
     "fewer than a third of strong high-school students should solve it. Do not use a well-known problem. Then write exactly two things and nothing "
@@ -99,7 +100,7 @@ class BoxedForms:
         turns = [{"role": role, "content": content} for role, content in zip(("system", "user"), prompt)]
         return list(tokenizer(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False), add_special_tokens=False).input_ids)
 
-# %% ../nbs/15_challenger.ipynb #c60e8eaf
+# %% ../nbs/15_challenger.ipynb #da580aba
 class WordDomain:
     "Word problems: the embedded base's own forms, or boxed answers."
     kind = "word"
@@ -144,7 +145,7 @@ class WordDomain:
     def anchor(self, per_cell: int) -> list[tuple[str, str, int]]: # (question, answer, level)
         return [(item.problem.question, item.problem.answer, item.level) for item in word_anchor_set(per_cell)]
 
-# %% ../nbs/15_challenger.ipynb #c9311247
+# %% ../nbs/15_challenger.ipynb #26b54508
 class CodeDomain:
     "What does this program return? The verifier knows."
     kind = "code"
@@ -187,13 +188,19 @@ class CodeDomain:
 
     def well_formed(self, sample: Sample) -> bool: return self.answer(sample) is not None
 
-    def anchor(self, per_cell: int) -> list[tuple[str, str, int]]: # (question, answer, level)
-        return [(f"{item.problem.program}\n>>> f({item.problem.inputs[0]})", item.problem.outputs[0], item.level)
-                for item in anchor_set(per_cell, ("code_o",))]
+# %% ../nbs/15_challenger.ipynb #b4837b27
+@patch
+def anchor(
+    self: CodeDomain,
+    per_cell: int, # programs of each level
+) -> list[tuple[str, str, int]]: # (question, answer, level)
+    "The held-out questions."
+    return [(f"{item.problem.program}\n>>> f({item.problem.inputs[0]})", item.problem.outputs[0], item.level)
+            for item in anchor_set(per_cell, ("code_o",))]
 
 DOMAINS = {"word": WordDomain, "code": CodeDomain}
 
-# %% ../nbs/15_challenger.ipynb #1975b883
+# %% ../nbs/15_challenger.ipynb #b480de65
 class RuleAbstraction:
     "Solver programs of questions in the generator's language; other questions stay as they are."
 
@@ -235,7 +242,7 @@ def make_encoder(
     "The encoder that a configuration names."
     return hashed_encoder if options.encoder == "hashed" else SentenceEncoder(options.encoder, device=device)
 
-# %% ../nbs/15_challenger.ipynb #cae128e0
+# %% ../nbs/15_challenger.ipynb #db2c9be1
 class Similarity:
     "How alike questions are: for the reward by the switches, for the record always by SAM."
 
@@ -274,6 +281,7 @@ class Similarity:
             if self.options.symmetrize == "mean": similarity = (similarity + bleu_scores(old, new).T) / 2
         return similarity.max(1), similarity.mean(1)
 
+# %% ../nbs/15_challenger.ipynb #766006da
 def memory_penalty(
     largest: np.ndarray, # (n,) P_max
     average: np.ndarray, # (n,) P_mean
@@ -284,7 +292,7 @@ def memory_penalty(
     first = options.gamma * np.maximum(0, largest - thresholds.tau_max) * options.map_max
     return first + (1 - options.gamma) * np.maximum(0, average - thresholds.tau_mean) * options.map_mean
 
-# %% ../nbs/15_challenger.ipynb #192def4b
+# %% ../nbs/15_challenger.ipynb #20b978ce
 logger = logging.getLogger("populora")
 CHALLENGER, SOLVER, REFERENCE = "challenger", "solver", "reference"
 KEPT = ("id", "text", "label", "truth", "procedure", "skill", "consistency")   # fields of a question that a checkpoint keeps
@@ -314,7 +322,7 @@ class Loop:
         "A question from a checkpoint or from memory."
         return Question(**entry, ids=self.domain.ask(entry["text"]))
 
-# %% ../nbs/15_challenger.ipynb #afd1bf73
+# %% ../nbs/15_challenger.ipynb #00e8fad6
 @patch
 def save(
     self: Loop,
@@ -341,7 +349,7 @@ def load(
     self.sets = {int(k): [self.restore(entry) for entry in held] for k, held in state["sets"].items()}
     self.pending, self.thresholds, self.similarity.sam.codes = state["pending"], Thresholds(**state["thresholds"]), state["codes"]
 
-# %% ../nbs/15_challenger.ipynb #1192ff58
+# %% ../nbs/15_challenger.ipynb #2f2d089a
 def build_loop(
     config: ChallengerConfig,
     box: Sandbox,
@@ -362,7 +370,7 @@ def build_loop(
             for i, (text, truth, level) in enumerate(domain.anchor(config.measures.anchor_per_cell) if config.measures.anchor_per_cell else [])]
     return Loop(session, domain, similarity, memory, thresholds, Path(folder)/"solvers", exam)
 
-# %% ../nbs/15_challenger.ipynb #3206d5e2
+# %% ../nbs/15_challenger.ipynb #a3d37e67
 def write_questions(
     loop: Loop,
     step: int,
@@ -401,7 +409,7 @@ def label_accuracy(
     "Share of labels that are true, where the truth is known; no label is wrong."
     return mean(q.label is not None and loop.domain.same(q.label, q.truth) for q in questions if q.truth is not None)
 
-# %% ../nbs/15_challenger.ipynb #ab8845a3
+# %% ../nbs/15_challenger.ipynb #a9598212
 def fine(
     loop: Loop,
     questions: Sequence[Question],
@@ -427,6 +435,7 @@ def fine(
         report["positive"] = float((remembered > 0).mean())
     return report | warn_constant(loop, whole)
 
+# %% ../nbs/15_challenger.ipynb #69f5fe4e
 def warn_constant(
     loop: Loop,
     penalty: np.ndarray, # (n,) of the valid questions
@@ -435,7 +444,8 @@ def warn_constant(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")                                 # notebook 08 would say it in every step
         found = penalty_report(penalty)
-    if found["constant"] and found["mean"] > 0 and "penalty" not in loop.session.warned:
+    alone = loop.config.penalties.alpha / max(1, found["n"])              # what everyone pays when all are different: nothing to learn, nothing wrong
+    if found["constant"] and found["mean"] > alone + 1e-9 and "penalty" not in loop.session.warned:
         loop.session.warned.add("penalty")
         logger.warning("the diversity penalty is %.3g for all %d questions of a step, so it teaches nothing; see penalties.calibrate",
                        found["mean"], found["n"])
@@ -451,7 +461,7 @@ def pay(
         uncertain = uncertainty_reward(q.consistency, options.scale) if q.valid else None
         q.reward = challenger_reward(q.valid, uncertain, q.repetition or 0.0, q.memory or 0.0, options.alpha, options.beta)
 
-# %% ../nbs/15_challenger.ipynb #ff0d64a7
+# %% ../nbs/15_challenger.ipynb #a744db4e
 def begin_phase(
     loop: Loop,
     member: str, # who will be trained
@@ -480,7 +490,7 @@ def train_on(
     return {"member": member, "version": loop.population.ref(member).version, **role_record(rows), **record, "frac_zero_groups": zero,
             "sequences": len(rows), "updates": len(reports)}
 
-# %% ../nbs/15_challenger.ipynb #692d1426
+# %% ../nbs/15_challenger.ipynb #4686c98a
 def challenger_step(
     loop: Loop,
     step: int,
@@ -515,7 +525,7 @@ def question_record(
     names = ("id", "skill", "reason", "consistency", "label", "truth", "procedure", "stated", "reward", "repetition", "p_max", "p_mean", "memory")
     return {"step": step, "iteration": iteration, "phase": phase, "question": q.text, **{name: getattr(q, name) for name in names}}
 
-# %% ../nbs/15_challenger.ipynb #53331849
+# %% ../nbs/15_challenger.ipynb #98a69881
 def verdict(
     q: Question, # voted on
     options, # CurriculumConfig
@@ -530,7 +540,7 @@ def verdict(
     if in_zone(q.consistency, options.low, options.high): return None
     return "too_hard" if q.consistency < options.low else "too_easy"
 
-# %% ../nbs/15_challenger.ipynb #5a97731e
+# %% ../nbs/15_challenger.ipynb #8491161e
 def make_judge(
     loop: Loop,
 ) -> Callable: # pairs of question texts -> True, False or None
@@ -567,7 +577,7 @@ def curriculum_record(
             "stated_accuracy": mean(loop.domain.same(q.stated, q.truth) for q in valid if q.truth is not None and q.stated is not None),
             "procedures": dict(sorted(procedures.items()))}
 
-# %% ../nbs/15_challenger.ipynb #a63a3e93
+# %% ../nbs/15_challenger.ipynb #efd182f8
 def curriculum_step(
     loop: Loop,
     step: int,
@@ -599,7 +609,7 @@ def curriculum_step(
     return {"metrics": [{**place, "member": None, "budget": loop.session.budget.state_dict()}],
             "problems": [question_record(q, step, iteration, "curriculum") for q in questions], "timings": [{"step": step, "seconds": watch.total()}]}
 
-# %% ../nbs/15_challenger.ipynb #6c194d3b
+# %% ../nbs/15_challenger.ipynb #2fca44d6
 def deal(
     items: Sequence,
     size: int, # items wanted
@@ -625,7 +635,7 @@ def solver_batch(
     new = deal(loop.curriculum, options.prompts - len(old), index, seed, iteration, "new")
     return new + old, len(old)
 
-# %% ../nbs/15_challenger.ipynb #51409fb4
+# %% ../nbs/15_challenger.ipynb #9dc4f76d
 def solver_step(
     loop: Loop,
     step: int,
@@ -654,7 +664,7 @@ def solver_step(
     return {"metrics": [{**place, **trained, "solver": numbers, "budget": loop.session.budget.state_dict()}],
             "timings": [{"step": step, "seconds": watch.total()}]}
 
-# %% ../nbs/15_challenger.ipynb #cfcf2d3e
+# %% ../nbs/15_challenger.ipynb #c31b2b11
 def examine(
     loop: Loop,
     member: str | None, # who answers; None is the base
@@ -699,7 +709,7 @@ def pass_rates(
             cells.append([solver, held, mean(rates), len(rates)])
     return cells
 
-# %% ../nbs/15_challenger.ipynb #4a15f604
+# %% ../nbs/15_challenger.ipynb #d8d2cabe
 def finish_iteration(
     loop: Loop,
     step: int,
@@ -712,7 +722,7 @@ def finish_iteration(
               "anchor": anchor_record(loop, SOLVER), "pass_rates": pass_rates(loop, iteration), "memory": {"entries": len(loop.memory)}}
     return {**record, "budget": loop.session.budget.state_dict()}
 
-# %% ../nbs/15_challenger.ipynb #c895c9c8
+# %% ../nbs/15_challenger.ipynb #d1322e20
 ABLATIONS = { # row of R-Diverse's table 2 -> what it switches off
     "full": (),
     "without P_max": ("penalties.map_max=false",),
@@ -737,7 +747,7 @@ def variant_of(
         if all(flat[option] == changed.get(option, plain[option]) for option in names): return name
     return "other"
 
-# %% ../nbs/15_challenger.ipynb #1bf93d88
+# %% ../nbs/15_challenger.ipynb #774a05f9
 def place_of(
     schedule, # ScheduleSection
     step: int, # from 1
@@ -760,7 +770,7 @@ def loop_step(
     if step % loop.config.run.phase_steps == 0: records["iterations"] = [finish_iteration(loop, step, iteration)]
     return records
 
-# %% ../nbs/15_challenger.ipynb #6dd68628
+# %% ../nbs/15_challenger.ipynb #75108acb
 def calibrate(
     loop: Loop,
 ):
@@ -785,6 +795,7 @@ def start_loop(
     return {"metrics": [{**place, "phase": "start", "index": 0, "thresholds": asdict(loop.thresholds), "budget": budget}], "iterations": [first],
             "timings": [{"step": 0, "seconds": watch.total()}]}
 
+# %% ../nbs/15_challenger.ipynb #3d32ee77
 def loop_headline(
     records: dict, # log -> records of a step
 ) -> dict: # name -> number
@@ -806,7 +817,7 @@ def run_challenger(
     def build(config, box): return build_loop(config, box, run_dir, base, engine)
     return run_loop(config, run_dir, resume, build, loop_step, start_loop, loop_headline)
 
-# %% ../nbs/15_challenger.ipynb #fca890a5
+# %% ../nbs/15_challenger.ipynb #040a0992
 MEASURES = { # row of the table -> where it stands in iterations.jsonl
     "cross-iteration repetition, max": ("diversity", "cross_max"), "cross-iteration repetition, mean": ("diversity", "cross_mean"),
     "judge repetition ratio": ("diversity", "judge"), "intra-iteration repetition": ("diversity", "intra"),
@@ -826,7 +837,7 @@ def iteration_means(
     return {variant: {measure: [mean(value(run.get(t), *where) for run in group) for t in range(1 + max(max(run) for run in group))]
                       for measure, where in MEASURES.items()} for variant, group in runs.items()}
 
-def challenger_table(
+def iteration_table(
     folders: Sequence, # run folders
 ) -> str: # markdown
     "The measures of several runs, iteration by iteration."
