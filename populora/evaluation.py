@@ -5,15 +5,16 @@
 # %% auto #0
 __all__ = ['ROOM', 'DRAWS', 'BEST', 'MATHS', 'AVERAGES', 'TABLE_COLUMNS', 'R_DIVERSE_TABLE_1', 'R_DIVERSE_TABLE_2', 'COUNTS',
            'WORKED', 'GROUPS', 'TAIL', 'NOTES', 'sample_key', 'Log', 'How', 'spread', 'encode_prompt', 'Task',
-           'make_task', 'missing', 'as_records', 'sample_task', 'score_records', 'score_task', 'pass_at_k', 'Estimate',
-           'resampled_means', 'estimate', 'chance_level', 'at_floor', 'Result', 'make_result', 'mcnemar', 'holm',
-           'Comparison', 'compare', 'population_rows', 'average', 'Published', 'published_rows', 'Table', 'cell',
-           'result_rows', 'to_csv', 'values_for_averages', 'score_line', 'population_lines', 'size_line', 'group_table',
-           'comparison_table', 'detail_table', 'Leak', 'words', 'grams', 'form', 'item_texts', 'leaks',
-           'find_benchmarks', 'weights_hash', 'member_hash', 'changed', 'EvaluationFolder', 'read_results',
-           'describe_run', 'evaluate', 'write_tables', 'find_adapters', 'load_members']
+           'make_task', 'missing', 'as_records', 'calls', 'sample_task', 'score_records', 'score_task', 'pass_at_k',
+           'Estimate', 'resampled_means', 'estimate', 'chance_level', 'at_floor', 'Result', 'make_result', 'mcnemar',
+           'holm', 'Comparison', 'compare', 'population_rows', 'average', 'Published', 'published_rows', 'Table',
+           'cell', 'result_rows', 'to_csv', 'values_for_averages', 'score_line', 'population_lines', 'size_line',
+           'group_table', 'comparison_table', 'detail_table', 'breakdown_table', 'Leak', 'words', 'grams', 'form',
+           'item_texts', 'leaks', 'find_benchmarks', 'weights_hash', 'member_hash', 'changed', 'EvaluationFolder',
+           'read_results', 'describe_run', 'evaluate', 'write_tables', 'find_adapters', 'load_members', 'pick_engine',
+           'run_evaluation', 'score_evaluation']
 
-# %% ../nbs/16_evaluation.ipynb #0e06b1eb
+# %% ../nbs/16_evaluation.ipynb #c2328e52
 import ast
 import csv
 import difflib
@@ -33,13 +34,13 @@ import torch
 from fastcore.basics import patch
 
 from .bases import Base, wilson
-from .benchmarks import BENCHMARKS, Benchmark, DataError, Item, load_items
+from .benchmarks import BENCHMARKS, Benchmark, DataError, Item, evaluation_box, load_items
 from .generator import program_shape
 from .lora import LoraPopulation, load_adapter
 from .rollouts import Request
 from .runs import derive_seed, environment, named_rng, read_json, read_log, to_json, write_aside
 
-# %% ../nbs/16_evaluation.ipynb #9421894f
+# %% ../nbs/16_evaluation.ipynb #8aa7935e
 def sample_key(
     record: Mapping,  # a line of samples.jsonl or scores.jsonl
 ) -> tuple:  # benchmark, item, member, sample
@@ -70,7 +71,7 @@ class Log:
 
     def close(self) -> None: self.file.close()
 
-# %% ../nbs/16_evaluation.ipynb #b2557a3e
+# %% ../nbs/16_evaluation.ipynb #1b179d50
 ROOM = 256  # tokens that an answer must be able to have (fewer where the benchmark allows fewer)
 
 @dataclass(frozen=True)
@@ -98,7 +99,7 @@ def spread(
     if limit is None or limit >= len(items): return list(items)
     return [items[i * len(items) // limit] for i in range(limit)]
 
-# %% ../nbs/16_evaluation.ipynb #7a6776b3
+# %% ../nbs/16_evaluation.ipynb #51a2181d
 def encode_prompt(
     base: Base,  # its tokenizer and template
     prompt: str | Sequence[Mapping],  # a text, or messages for the chat template
@@ -134,7 +135,7 @@ class Task:
         "Whether a prompt leaves room for an answer."
         return context is None or len(self.prompts[index]) + min(self.max_tokens, ROOM) <= context
 
-# %% ../nbs/16_evaluation.ipynb #7196fd70
+# %% ../nbs/16_evaluation.ipynb #73d32d63
 def make_task(
     benchmark: Benchmark,
     base: Base,
@@ -151,15 +152,23 @@ def make_task(
     return Task(benchmark, tuple(items), prompts, pick("samples"), pick("temperature"), pick("max_tokens"), stop, style, shots, how.seed, len(whole))
 
 @patch
+def metric(self: Task) -> str:
+    "The name of the number: the benchmark's or its items', unless it is sampled in another way."
+    own = next((item.fields.get("metric") for item in self.items if isinstance(item.fields, Mapping)), None) or self.benchmark.metric
+    if (self.samples, self.temperature) == (self.benchmark.samples, self.benchmark.temperature): return own
+    how = f"mean@{self.samples}" if self.samples > 1 or self.temperature > 0 else "pass@1"
+    return how if own == self.benchmark.metric else f"{own}, {how}"
+
+@patch
 def facts(self: Task) -> dict:
     "What must be equal for two runs to be one: the settings, and a hash of the prompts."
     text = json.dumps([[item.id, list(prompt)] for item, prompt in zip(self.items, self.prompts)])
     names = ("samples", "temperature", "max_tokens", "style", "n_shot", "seed", "of")
-    about = {"stop": list(self.stop), "metric": self.benchmark.metric, "title": self.benchmark.title}
+    about = {"stop": list(self.stop), "metric": self.metric(), "title": self.benchmark.title}
     prints = {"items": len(self.items), "prompts": hashlib.sha256(text.encode()).hexdigest()[:16]}
     return {name: getattr(self, name) for name in names} | about | prints
 
-# %% ../nbs/16_evaluation.ipynb #0981e113
+# %% ../nbs/16_evaluation.ipynb #a5c8fd23
 def missing(
     task: Task,
     members: Sequence[str | None],  # None is the base
@@ -184,30 +193,46 @@ def as_records(
     if samples is None: return [key | dict(sample=0) | size | dict(tokens=0, stop="context", text=None)]
     return [key | dict(sample=i) | size | dict(tokens=len(s.ids), stop=s.stop, text=s.text) for i, s in enumerate(samples)]
 
-# %% ../nbs/16_evaluation.ipynb #726dfac6
+# %% ../nbs/16_evaluation.ipynb #52f4157e
+def calls(
+    task: Task,
+    asked: Sequence[tuple[int, str | None]],  # (index of the item, member), long prompts first
+    batch: int,  # samples a call, about
+    tokens: int,  # samples times the longest prompt and reply, at most
+) -> list[list[tuple[int, str | None]]]:
+    "Cut the work into calls that fit into memory; an item's members stay together where they can."
+    out = []
+    for i, member in asked:
+        longest = len(task.prompts[out[-1][0][0] if out else i]) + task.max_tokens
+        most = max(1, min(batch, tokens // longest) // task.samples)
+        if not out or (len(out[-1]) >= most and out[-1][-1][0] != i): out.append([])
+        out[-1].append((i, member))
+    return out
+
+# %% ../nbs/16_evaluation.ipynb #5577e7d5
 def sample_task(
     task: Task,
     engine,  # a rollout engine
     members: Sequence[str | None],  # None is the base
     log: Log,  # gets the samples
     batch: int = 1024,  # samples a call, about
+    tokens: int = 2**20,  # samples times the longest prompt and reply of a call, at most
     deadline: float | None = None,  # time.monotonic() at which no new call is started
-    progress: Callable[[int, int], None] | None = None,  # called with (answered, wanted) items times members
+    progress: Callable[[int, int], None] | None = None,  # called with (answered, wanted), items times members
 ) -> bool:  # whether everything is answered
     "Ask what the record does not hold yet."
     asked, context = missing(task, members, log.records), getattr(engine, "context", None)
-    total, step = len(asked), max(1, batch // (task.samples * len(members))) * len(members)
     log.add([record for i, member in asked if not task.fits(i, context) for record in as_records(task, i, member, None)])
-    asked = [(i, member) for i, member in asked if task.fits(i, context)]
-    for start in range(0, len(asked), step):
+    asked, done = [(i, member) for i, member in asked if task.fits(i, context)], 0
+    for some in calls(task, asked, batch, tokens):
         if deadline is not None and time.monotonic() >= deadline: return False
-        some = asked[start:start + step]
         replies = engine.generate([task.request(i, member) for i, member in some])
         log.add([record for (i, member), samples in zip(some, replies, strict=True) for record in as_records(task, i, member, samples)])
-        if progress is not None: progress(total - len(asked) + min(start + step, len(asked)), total)
+        done += len(some)
+        if progress is not None: progress(done, len(asked))
     return True
 
-# %% ../nbs/16_evaluation.ipynb #f18133f4
+# %% ../nbs/16_evaluation.ipynb #ecd5f77a
 def score_records(
     benchmark: Benchmark,
     items: Mapping[str, Item],  # by id
@@ -238,7 +263,7 @@ def score_task(
     todo = [r for key, r in mine if r["text"] is not None and key not in scores.records]
     for start in range(0, len(todo), batch): scores.add(score_records(benchmark, known, todo[start:start + batch], box))
 
-# %% ../nbs/16_evaluation.ipynb #b63db6e1
+# %% ../nbs/16_evaluation.ipynb #04b0df4d
 def pass_at_k(
     n: int,  # samples
     c: int,  # right ones
@@ -249,7 +274,7 @@ def pass_at_k(
     if not 1 <= k <= n: raise ValueError(f"k={k}: must be in 1..{n}; draw more samples")
     return 1.0 - math.comb(n - c, k) / math.comb(n, k)
 
-# %% ../nbs/16_evaluation.ipynb #c043fbfd
+# %% ../nbs/16_evaluation.ipynb #75b6a496
 DRAWS = 4000  # bootstrap resamples
 
 @dataclass(frozen=True)
@@ -283,7 +308,7 @@ def estimate(
     low, high = np.quantile(resampled_means(values, rng, draws), (.025, .975))
     return Estimate(mean, float(low), float(high), len(values))
 
-# %% ../nbs/16_evaluation.ipynb #311de62e
+# %% ../nbs/16_evaluation.ipynb #fe427315
 def chance_level(
     items: Sequence[Item],
 ) -> float:  # expected score of a guess
@@ -298,7 +323,7 @@ def at_floor(
     "Whether a score cannot be told from guessing."
     return score.n == 0 or score.low <= chance
 
-# %% ../nbs/16_evaluation.ipynb #bb9e723c
+# %% ../nbs/16_evaluation.ipynb #efaa78ec
 @dataclass(frozen=True)
 class Result:
     "What one member did on one benchmark."
@@ -315,6 +340,7 @@ class Result:
     tokens: float = 0.0  # mean length of a reply
     of: int = 0  # items in the whole set
     parts: Mapping = field(default_factory=dict)  # other rule -> (items, samples) verdicts
+    labels: tuple[str, ...] = ()  # of each item, such as its kind and level; empty: none
 
     def rng(self) -> np.random.Generator:
         "The stream of this result's resamples: a table made twice is the same table."
@@ -331,7 +357,7 @@ class Result:
         "Whether the score is one of the whole selection."
         return not self.unfit and not self.missing and len(self.items) > 0
 
-# %% ../nbs/16_evaluation.ipynb #a6da96a0
+# %% ../nbs/16_evaluation.ipynb #25e12157
 @patch
 def over_fitting(self: Result, part: str | None = None) -> Estimate:
     "The score over the items that were asked, however few."
@@ -353,7 +379,7 @@ def floor(self: Result) -> bool:
     "Whether the score cannot be told from guessing."
     return at_floor(self.over_fitting(), self.chance)
 
-# %% ../nbs/16_evaluation.ipynb #79b382d4
+# %% ../nbs/16_evaluation.ipynb #900b7807
 def make_result(
     benchmark: Benchmark,
     items: Sequence[Item],  # the selection
@@ -376,10 +402,11 @@ def make_result(
     unknown = sum(scores[key]["correct"] is None for row in keys for key in row if key in scores)
     tokens = float(np.mean([r["tokens"] for r in texts])) if texts else 0.0
     parts = {name: table(lambda s, name=name: s["parts"].get(name)) for name in names}
+    labels = tuple(" ".join(str(item.fields.get(name)) for name in benchmark.by) for item in items) if benchmark.by else ()
     return Result(benchmark.name, member, tuple(item.id for item in items), table(lambda s: s["correct"]), benchmark.metric, chance_level(items),
-                  unfit, partial, unknown, sum(r["stop"] == "length" for r in texts), tokens, of or len(items), parts)
+                  unfit, partial, unknown, sum(r["stop"] == "length" for r in texts), tokens, of or len(items), parts, labels)
 
-# %% ../nbs/16_evaluation.ipynb #f943e445
+# %% ../nbs/16_evaluation.ipynb #b28d6723
 def mcnemar(
     wins: int,  # items that only the first got right
     losses: int,  # items that only the second got right
@@ -401,7 +428,7 @@ def holm(
         out[i] = worst
     return out
 
-# %% ../nbs/16_evaluation.ipynb #e3ab6b7e
+# %% ../nbs/16_evaluation.ipynb #1a3c3052
 @dataclass(frozen=True)
 class Comparison:
     "One member against a baseline on one benchmark."
@@ -435,7 +462,7 @@ def compare(
     p = min(1.0, 2 * (1 + min((means <= 0).sum(), (means >= 0).sum())) / (draws + 1))
     return Comparison(ours.benchmark, ours.member, theirs.member, float(gap.mean()), float(low), float(high), float(p), wins, losses, exact, len(gap))
 
-# %% ../nbs/16_evaluation.ipynb #31414a64
+# %% ../nbs/16_evaluation.ipynb #44f01600
 BEST = "best (picked on the test set)"
 
 def population_rows(
@@ -450,7 +477,7 @@ def population_rows(
     scores = sorted((r.score() for r in results), key=lambda e: e.value)
     return {"mean": mean, BEST: scores[-1], "worst": scores[0]}
 
-# %% ../nbs/16_evaluation.ipynb #de2644d2
+# %% ../nbs/16_evaluation.ipynb #b2655d2e
 MATHS = ("aime24", "aime25", "amc23", "math500", "minerva", "gsm8k", "olympiadbench")
 AVERAGES = {  # name -> (title, parts, where the definition is from)
     "math_avg": ("Math AVG", MATHS, "R-Diverse, table 1: its values are the means of these seven; PopuLoRA has the same seven sets"),
@@ -478,7 +505,7 @@ def average(
     low, high = np.quantile(pair[1], (.025, .975))
     return Estimate(float(pair[0]), float(low), float(high), len(AVERAGES[name][1]))
 
-# %% ../nbs/16_evaluation.ipynb #9176fe1e
+# %% ../nbs/16_evaluation.ipynb #7316dfba
 @dataclass(frozen=True)
 class Published:
     "A row from a paper."
@@ -507,7 +534,7 @@ R_DIVERSE_TABLE_1 = """
 R_DIVERSE_TABLE_2 = {"without MAP": 49.62, "without P_max and P_mean": 49.88, "without memory replay": 51.18, "without SAM": 50.50,
                      "without representation abstraction": 50.79, "without embedding similarity": 51.05}
 
-# %% ../nbs/16_evaluation.ipynb #5134018e
+# %% ../nbs/16_evaluation.ipynb #7333cc01
 def published_rows() -> tuple[Published, ...]:
     "Every published row that could be read, with its source."
     one = "R-Diverse, table 1 (arXiv 2602.13103; read from the image in the authors' repository); greedy pass@1, AMC and AIME mean@32"
@@ -527,7 +554,7 @@ def published_rows() -> tuple[Published, ...]:
     rows.append(Published("single-agent AZR (one LoRA)", "Qwen2.5-Coder-7B", {"aime24": 36.6, "olympiadbench": 27.8}, digest, unsure))
     return tuple(rows)
 
-# %% ../nbs/16_evaluation.ipynb #7a188365
+# %% ../nbs/16_evaluation.ipynb #373a1e55
 @dataclass(frozen=True)
 class Table:
     "A table for people."
@@ -561,7 +588,7 @@ def cell(
     if score is None or score.n == 0: return "n/a"
     return f"{100 * score.value:.1f}{'°' if floor else ''}" + (f" [{100 * score.low:.1f}, {100 * score.high:.1f}]" if interval else "")
 
-# %% ../nbs/16_evaluation.ipynb #ff0bf052
+# %% ../nbs/16_evaluation.ipynb #e6263541
 COUNTS = ("items", "of", "unfit", "missing", "unknown", "cut")
 WORKED = "worked examples"  # LiveCodeBench without its official tests
 
@@ -589,7 +616,7 @@ def to_csv(
     writer.writerows({k: "" if v is None or v != v else v for k, v in row.items()} for row in rows)
     return out.getvalue()
 
-# %% ../nbs/16_evaluation.ipynb #de1a2556
+# %% ../nbs/16_evaluation.ipynb #b1d76d20
 GROUPS = {"code": "Code", "maths": "Mathematics", "general": "General reasoning", "in_domain": "In-domain"}
 TAIL = {"code": ("code_avg",), "maths": ("math_avg", "azr_math"), "general": ("overall_avg", "azr_avg"), "in_domain": ()}
 
@@ -597,7 +624,7 @@ def values_for_averages(
     results: Sequence[Result],  # of one member
 ) -> dict[str, np.ndarray]:
     "What may enter an average: complete results with the paper's metric."
-    return {r.benchmark: r.per_item() for r in results if r.complete and r.metric != WORKED}
+    return {r.benchmark: r.per_item() for r in results if r.complete and not r.metric.startswith(WORKED)}
 
 def score_line(
     name: str,  # of the row
@@ -629,7 +656,7 @@ def population_lines(
         for line, score in zip(lines.values(), found): line.append(cell(score))
     return [(name, *cells) for name, cells in lines.items()]
 
-# %% ../nbs/16_evaluation.ipynb #323f165c
+# %% ../nbs/16_evaluation.ipynb #aafa96cb
 NOTES = ("° at the floor: the interval reaches down to what guessing gives. n/a: prompts exceed the context, or items are not finished, "
          "or a part of an average is missing. In brackets: 95 % interval, bootstrap over items.",
          "The best member of each column is picked on the test set and lies too high; compare the population mean.")
@@ -665,7 +692,7 @@ def group_table(
     sources = tuple(dict.fromkeys(f"Published: {row.source}." for row in published if any(c in row.scores for c in columns)))
     return Table(GROUPS[group], ("", *head), tuple(rows), (*NOTES[:2 if len(adapters) > 1 else 1], *sources))
 
-# %% ../nbs/16_evaluation.ipynb #abe4f8b4
+# %% ../nbs/16_evaluation.ipynb #6727aae8
 def comparison_table(
     results: Sequence[Result],
     baseline: str | None = None,  # a member; None is the base
@@ -699,7 +726,20 @@ def detail_table(
         return (r.benchmark, r.member or "base", r.metric, *scores, f"{len(r.items)} of {r.of}", f"{100 * r.chance:.1f}", *counts, rules)
     return Table("Every result", head, tuple(map(row, results)), (NOTES[0],))
 
-# %% ../nbs/16_evaluation.ipynb #cbdfcfcc
+def breakdown_table(
+    results: Sequence[Result],  # of one benchmark
+) -> Table | None:  # None when its items have no labels, or all the same
+    "Scores by the labels of items, such as kind and level."
+    labels = results[0].labels
+    if len(set(labels)) < 2 or any(r.items != results[0].items for r in results): return None
+    def row(label):
+        where = np.array([own == label for own in labels])
+        scores = [estimate(r.per_item()[where], r.rng()) for r in results]
+        return (label, str(int(where.sum())), *(cell(score, at_floor(score, r.chance)) for r, score in zip(results, scores)))
+    head = ("part", "items", *(r.member or "base" for r in results))
+    return Table(f"{results[0].benchmark} in parts", head, tuple(map(row, sorted(set(labels)))), (NOTES[0],))
+
+# %% ../nbs/16_evaluation.ipynb #1df1ab8c
 @dataclass(frozen=True)
 class Leak:
     "A generated text that a benchmark holds."
@@ -737,7 +777,7 @@ def form(
     if not any(isinstance(n, ast.FunctionDef) for n in tree.body) or sum(1 for _ in ast.walk(tree)) < least: return None
     return program_shape(ast.unparse(tree), keep_constants=True)
 
-# %% ../nbs/16_evaluation.ipynb #e935210f
+# %% ../nbs/16_evaluation.ipynb #414f92b9
 def item_texts(
     item: Item,
 ) -> tuple[list[str], list[str]]:  # texts, programs
@@ -772,7 +812,7 @@ def leaks(
                 for index in sorted(indices): found.setdefault((index, name, item.id, rule), Leak(index, name, item.id, rule, evidence))
     return sorted(found.values(), key=lambda leak: (leak.index, leak.benchmark, leak.item, leak.rule))
 
-# %% ../nbs/16_evaluation.ipynb #2c1ad7f7
+# %% ../nbs/16_evaluation.ipynb #503d7266
 def find_benchmarks(
     names: Sequence[str],  # benchmarks, groups, or "all"
     known: Mapping[str, Benchmark] = BENCHMARKS,
@@ -806,7 +846,7 @@ def member_hash(
     "A short hash of one member's adapter."
     return weights_hash({f"{layer} {side}": t for layer, pair in population.adapter(name).items() for side, t in zip("AB", pair)})
 
-# %% ../nbs/16_evaluation.ipynb #e4efab71
+# %% ../nbs/16_evaluation.ipynb #428ac6a5
 def changed(
     old: Mapping,  # of evaluation.json
     new: Mapping,
@@ -821,7 +861,7 @@ def changed(
             elif was != now: return f"{part}.{name}: was {was!r}, now {now!r}"
     return None
 
-# %% ../nbs/16_evaluation.ipynb #824eb9af
+# %% ../nbs/16_evaluation.ipynb #f45673aa
 class EvaluationFolder:
     "One evaluation on disk."
     def __init__(self,
@@ -855,7 +895,7 @@ class EvaluationFolder:
     def __exit__(self, *error):
         for file in (self.samples, self.scores, self.guard): file.close()
 
-# %% ../nbs/16_evaluation.ipynb #2701cce7
+# %% ../nbs/16_evaluation.ipynb #df1d9ad7
 def read_results(
     folder: EvaluationFolder,
     data: str | None = None,  # folder with the data files; None: the hub
@@ -894,7 +934,7 @@ def describe_run(
     return {"base": about, "members": {name or "base": "" if name is None else member_hash(population, name) for name in members},
             "benchmarks": {task.benchmark.name: task.facts() for task in tasks}}
 
-# %% ../nbs/16_evaluation.ipynb #fb37e65e
+# %% ../nbs/16_evaluation.ipynb #f4130f7b
 def evaluate(
     base: Base,
     engine,  # a rollout engine over the base or its population
@@ -905,6 +945,7 @@ def evaluate(
     how: How = How(),  # noqa: B008
     box=None,  # a Sandbox for programs
     batch: int = 1024,  # samples a call of the engine, about
+    tokens: int = 2**20,  # samples times the longest prompt and reply of a call, at most
     seconds: float | None = None,  # no new call is started after that
     score: bool = True,  # False: only sample
     log: Callable[[str], None] = print,
@@ -917,7 +958,7 @@ def evaluate(
         if folder.samples.cut: log(f"{path}: cut a half-written line of {folder.samples.cut} bytes")
         for task in tasks:
             began, before = time.monotonic(), len(folder.samples.records)
-            finished = sample_task(task, engine, members, folder.samples, batch, deadline)
+            finished = sample_task(task, engine, members, folder.samples, batch, tokens, deadline)
             new = len(folder.samples.records) - before
             if new: log(f"{task.benchmark.name}: {new} samples in {time.monotonic() - began:.0f} s")
             left = len(missing(task, members, folder.samples.records))
@@ -934,13 +975,14 @@ def write_tables(
     "Write tables.md, tables.tex and results.csv."
     rows = published_rows() if published else ()
     tables = [group_table(group, results, benchmarks, rows) for group in GROUPS]
-    tables = [t for t in (*tables, comparison_table(results, baseline), detail_table(results)) if t is not None]
+    parts = [breakdown_table([r for r in results if r.benchmark == name]) for name in dict.fromkeys(r.benchmark for r in results)]
+    tables = [t for t in (*tables, comparison_table(results, baseline), *parts, detail_table(results)) if t is not None]
     write_aside(Path(path)/"tables.md", "\n\n".join(t.markdown() for t in tables) + "\n")
     write_aside(Path(path)/"tables.tex", "\n\n".join(t.latex() for t in tables) + "\n")
     write_aside(Path(path)/"results.csv", to_csv(result_rows(results)))
     return tables
 
-# %% ../nbs/16_evaluation.ipynb #1efa9a61
+# %% ../nbs/16_evaluation.ipynb #62f540e0
 def find_adapters(
     paths: Sequence[str | Path],  # PEFT folders, or folders above them
 ) -> dict[str, Path]:  # member -> PEFT folder
@@ -982,3 +1024,51 @@ def load_members(
             population.replace(name, adapter)
     except ValueError: population.close(); raise
     return population
+
+# %% ../nbs/16_evaluation.ipynb #2c4152b0
+def pick_engine(
+    population,  # a LoraPopulation or a plain model
+    tokenizer,
+    max_rows: int = 256,  # samples decoded together
+):  # a rollout engine
+    "The engine with captured steps on CUDA, where it knows the model; else the plain one."
+    from populora.rollouts import TorchEngine
+    model = getattr(population, "model", population)
+    if next(model.parameters()).device.type != "cuda": return TorchEngine(population, tokenizer, max_rows=max_rows)
+    from populora.graphs import GraphEngine, why_not
+    return (TorchEngine if why_not(model) else GraphEngine)(population, tokenizer, max_rows=max_rows)
+
+def run_evaluation(
+    out: str | Path,  # the folder of this evaluation
+    base_name: str = "tiny",  # for load_base
+    adapters: Sequence[str | Path] = (),  # PEFT folders, or folders above them
+    bench: Sequence[str] = ("in_domain",),  # benchmarks, groups or "all"
+    data: str | None = None,  # folder with the data files; None: the hub
+    how: How = How(),  # noqa: B008
+    device: str = "cpu",
+    dtype: str = "float32",
+    max_rows: int = 256,  # samples decoded together
+    with_base: bool = True,  # whether the base without an adapter takes part
+    seconds: float | None = None,  # no new call is started after that
+    score: bool = True,  # False: only sample
+    log: Callable[[str], None] = print,
+) -> list[Table]:  # empty with score=False
+    "Evaluate a base and adapters by name."
+    from populora.bases import load_base
+    chosen, folders = find_benchmarks(bench), find_adapters(adapters)
+    if not folders and not with_base: raise ValueError("members: neither the base nor an adapter takes part; give --adapter, or leave out --no-base")
+    base = load_base(base_name, device, dtype)
+    population = load_members(base, folders) if folders else base.model
+    members, engine = (*((None,) if with_base else ()), *folders), pick_engine(population, base.tokenizer, max_rows)
+    evaluate(base, engine, out, chosen, members, data, how, batch=4 * max_rows, seconds=seconds, score=False, log=log)
+    return score_evaluation(out, data, log=log) if score else []
+
+def score_evaluation(
+    out: str | Path,  # the folder of an evaluation
+    data: str | None = None,  # folder with the data files; None: the hub
+    workers: int | None = None,  # of the sandbox
+    log: Callable[[str], None] = print,
+) -> list[Table]:
+    "Score what a folder holds and write its tables; needs no model."
+    with evaluation_box(workers=workers) as box, EvaluationFolder(out) as folder: results = read_results(folder, data, box, log=log)
+    return write_tables(out, results, baseline=None if any(r.member is None for r in results) else results[0].member)
