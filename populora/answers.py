@@ -8,7 +8,7 @@ __all__ = ['VALUES', 'ALGEBRA', 'same_code', 'last_boxed', 'read_decimal', 'read
            'in_braces', 'values', 'relation', 'bracketed', 'measured', 'worded', 'same_form', 'same_parts', 'matched',
            'is_symbol', 'as_latex', 'same_answer', 'Algebra', 'capitals', 'for_algebra', 'same_answers', 'check_boxed']
 
-# %% ../nbs/03_answers.ipynb #2e4912df
+# %% ../nbs/03_answers.ipynb #1a67fd0f
 import ast
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from .problems import FormatError, canonical_literal
 from .verifier import Check, Runner, make_job, same_value
 
-# %% ../nbs/03_answers.ipynb #6b4fd1ff
+# %% ../nbs/03_answers.ipynb #0f900259
 def same_code(
     first: str, # source of a literal
     second: str, # source of a literal
@@ -29,7 +29,7 @@ def same_code(
     try: return same_value(canonical_literal(first), canonical_literal(second), equality)
     except FormatError: return False
 
-# %% ../nbs/03_answers.ipynb #7df3b494
+# %% ../nbs/03_answers.ipynb #2bfcad69
 def last_boxed(
     text: str, # a model's reply
 ) -> str | None: # the contents of the last complete, non-empty box
@@ -41,7 +41,7 @@ def last_boxed(
         elif mark.group() == "}" and opened and opened.pop() == last is not None: answer = text[last : mark.start()].strip() or None
     return answer
 
-# %% ../nbs/03_answers.ipynb #48e10507
+# %% ../nbs/03_answers.ipynb #bd5e2a14
 _DIGITS = r"\d+|\d{1,3}(?:,\d{3})+"
 _DECIMAL = re.compile(rf"([+-]?)({_DIGITS})?(?:\.(\d*)(?:\\overline\{{(\d+)\}})?)?(?:e([+-]?\d{{1,3}}))?", re.IGNORECASE)
 _RATIO = re.compile(rf"([+-]?)({_DIGITS})?(?:\\frac\{{([+-]?\d+)\}}\{{([+-]?\d+)\}}|(?<=\d)/(\d+))")
@@ -77,14 +77,14 @@ def read_number(text: str) -> Fraction | None:
     if not bottom or (match[2] and (top < 0 or bottom < 0)): return None  # 2\frac{-1}{2} could be a product
     return sign * (whole + Fraction(top, bottom))
 
-# %% ../nbs/03_answers.ipynb #781c8e00
+# %% ../nbs/03_answers.ipynb #530bb06f
 _REWRITES = tuple((re.compile(pattern), by) for pattern, by in (
     (r"\*\*(?=\S)(.+?)(?<=\S)\*\*$", r"\1"), (r"\\(?:boxed|fbox)\s*\{(.*)\}$", r"\1"), (r"\\\[|\\\]|\\\(|\\\)", ""), (r"\\+$", ""),
     (r"\{,\}|,\\[!,]", ","), (r"(?<=\d)\\[,;: ](?=\d{3}(?!\d))", ""),
     (r"\\[dtc]frac", r"\\frac"), (r"\\(?:left|right|[bB]ig{1,2}[lr]?|displaystyle|textstyle|limits)(?![a-zA-Z])", ""), (r"(?<!\\)\\!", ""),
     (r"(?<!\\)\\[,;:> ]|~|\\q?quad(?![a-zA-Z])", " "),
     (r"\\(?:text|mathrm|textbf|mathbf|textit|textrm|mbox|operatorname|mathsf|texttt|emph)\s*\{\s*((?:[^{}]|\{[^{}]*\})*?)\s*\}", r"«\1»"),
-    (r"«(-?[\d.,/^]+)»", r"\1"), (r"«»|«\s+»", ""),
+    (r"«(-?\d[^«»]*)»", r"\1"), (r"«»|«\s+»", ""), (r"(?<=\d)\s*«[eE]»\s*(?=[+-]?\d)", "e"),
     (r"\\degree(?![a-z])|\^\s*\{?\s*\\circ\s*\}?|°", r"^\\circ "), (r"\\?\$", ""), (r"\\l(?:brace|bracket)(?![a-z])", r"\\{"),
     (r"\\rbrace(?![a-z])", r"\\}"), (r"\\varnothing", r"\\emptyset"),
     (r"\{(\d+)\}\s*/\s*\{(\d+)\}", r"\1/\2"), (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"), (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
@@ -108,7 +108,7 @@ def tight(text: str) -> str:
     "The same without spaces."
     return re.sub(r"\s+", "", text)
 
-# %% ../nbs/03_answers.ipynb #732005d0
+# %% ../nbs/03_answers.ipynb #71535266
 _OPEN, _CLOSE = {"(": 1, "[": 1, "{": 1, "«": 1}, {")": 1, "]": 1, "}": 1, "»": 1}
 
 def split_top(text: str, at: str = ",") -> list[str]:
@@ -133,17 +133,17 @@ def in_brackets(text: str) -> tuple[str, str, str] | None: # opening, inside, cl
         if depth < 0: return None
     return (opening, inside, closing) if depth == 0 else None
 
-# %% ../nbs/03_answers.ipynb #4de18cb7
+# %% ../nbs/03_answers.ipynb #53580695
 _LEFT = re.compile(r"\s*(?:[a-zA-Z](?:_\{?\w+\}?)?|"
                    r"\\(?:alpha|beta|gamma|theta|lambda|mu|phi|angle\s*[A-Z]*)|[a-zA-Z]\([a-zA-Z]\)|\([a-zA-Z](?:\s*,\s*[a-zA-Z])+\)|[A-Z]{2})\s*")
-_WORDS = re.compile(r"[^\W\d_]+(?:(?:\s+|['-])[^\W\d_]+)*")
+_WORDS = re.compile(r"[^\W\d_]+(?:(?:\s+|['-])\w+)*")
 _UNIT = re.compile(r"(.*?\S)\s*(«[^«»\d]+»(?:\s*\^\s*\{?-?\d\}?)?(?:\s*/\s*«[^«»]+»)?)", re.DOTALL)
 _BARE_UNIT = re.compile(r"(\S*\d\S*?\}?)"
                         r"(?:\s+((?!and\b|or\b)[a-zA-Z]{2,}(?:[ /.]+[a-zA-Z]+)*)|\s*(cm|mm|km|kg|lb|ft|mi|min|sec|hrs?|mph))(\^\{?[23]\}?)?")
 
 def as_unit(text: str) -> str:
     "A unit in one spelling."
-    words = re.sub(r"[«»{}\s.]+", " ", text.lower()).replace(" ^", "^").strip()
+    words = re.sub(r"\s*\^\s*", "^", re.sub(r"[«»{}\s.]+", " ", text.lower())).strip()
     return re.sub(r"(?<=[a-z]{2})s(?=\b)", "", words)
 
 def split_unit(text: str) -> tuple[str, str] | None: # value, unit
@@ -155,7 +155,7 @@ def split_unit(text: str) -> tuple[str, str] | None: # value, unit
     found = _BARE_UNIT.fullmatch(text)
     return (found[1], as_unit((found[2] or found[3]) + (found[4] or ""))) if found else None
 
-# %% ../nbs/03_answers.ipynb #0400eae1
+# %% ../nbs/03_answers.ipynb #59c17c75
 def interval(text: str) -> tuple | None:
     "The interval, or union of two, that an inequality of one variable describes."
     parts = [p.strip() for p in re.split("[<>≤≥≠]", text)]
@@ -191,7 +191,7 @@ def bag(items: Sequence) -> object:
     flat = [inner for item in items if item != "" for inner in (item[1:] if isinstance(item, tuple) and item[0] == "bag" else [item])]
     return flat[0] if len(flat) == 1 else ("bag", *flat)
 
-# %% ../nbs/03_answers.ipynb #0e6af7b2
+# %% ../nbs/03_answers.ipynb #d533e920
 def normal_form(
     text: str, # an answer
     depth: int = 0, # brackets around it
@@ -201,9 +201,9 @@ def normal_form(
     text = plain(text)
     while text.startswith("{") and in_braces(text): text = text[1:-1].strip()
     if not re.search(r"\w|\\[a-zA-Z{]|[∞]", text): return ""
-    number = read_number(tight(text)) if not re.search(r"\d\s+[\d.]", text) else None
+    number = read_number(tight(text)) if not re.search(r"[\d,]\s+[\d.]", text) else None
     if number is not None: return number
-    for read in (values, relation, bracketed, rows, signs, measured, worded):
+    for read in (values, relation, rows, bracketed, signs, measured, worded):
         found = read(text) if read is not bracketed else bracketed(text, depth)
         if found is not None: return found
     return ("text" if re.fullmatch(r"[^a-zA-Z]*\d\s+[\d.][^a-zA-Z]*", text) else "leaf", re.sub(r"\s+", " ", text))  # 1 2 is neither 12 nor a product
@@ -234,7 +234,7 @@ def relation(text: str) -> object | None:
         if _LEFT.fullmatch(sides[1]): return normal_form(sides[0])
     return interval(text)
 
-# %% ../nbs/03_answers.ipynb #d0329916
+# %% ../nbs/03_answers.ipynb #5d89ab4c
 def bracketed(text: str, depth: int) -> object | None:
     "A tuple, an interval or a set."
     if text == r"\emptyset": return ("bag",)
@@ -265,10 +265,10 @@ def worded(text: str) -> object | None:
     inner = inner[1:-1] if re.fullmatch(r"\([a-zA-Z]\)", inner) else inner
     if "«" in text: return ("text", inner if len(inner) == 1 else inner.lower()) if inner else ""
     if len(inner) == 1 and inner.isalpha(): return ("text", inner)
-    if not _WORDS.fullmatch(inner) or max(map(len, inner.split())) < 3 or set(inner.lower().split()) & _FUNCTIONS: return None
+    if not _WORDS.fullmatch(inner) or max(map(len, re.split(r"[\s'-]+|\d+", inner))) < 3 or set(inner.lower().split()) & _FUNCTIONS: return None
     return ("text", inner.lower())
 
-# %% ../nbs/03_answers.ipynb #5d634183
+# %% ../nbs/03_answers.ipynb #c2491a53
 def same_form(one: object, two: object, equivalent: Callable[[str, str], bool]) -> bool:
     "Whether two forms are the same."
     if one == "" or two == "": return False
@@ -308,7 +308,7 @@ def matched(ones: Sequence, twos: Sequence, equivalent: Callable[[str, str], boo
         return False
     return all(place(one, set()) for one in range(len(ones)))
 
-# %% ../nbs/03_answers.ipynb #da1b2792
+# %% ../nbs/03_answers.ipynb #7680cea9
 def is_symbol(form: object) -> bool:
     "Whether a form may be part of algebra: not a word of two letters or more."
     return not (isinstance(form, tuple) and form[0] == "text") or len(form[1]) == 1
@@ -327,7 +327,7 @@ def same_answer(
     if not first or not second: return False
     return same_form(normal_form(first), normal_form(second), equivalent or (lambda one, two: tight(one) == tight(two)))
 
-# %% ../nbs/03_answers.ipynb #1e22662e
+# %% ../nbs/03_answers.ipynb #ed33e779
 VALUES = r"""
 import hashlib, logging, signal
 import sympy
@@ -338,39 +338,42 @@ def read(text):
     found = [x for x in parse("$" + text + "$", parsing_timeout=None, fallback_mode="no_fallback") if not isinstance(x, str)]
     return found[0] if found else None
 
-def value(e, n):
-    "The value of an expression at point n, None where it has none."
-    e = e.replace(lambda x: isinstance(x, sympy.Float), lambda x: sympy.Rational(str(x)))
-    def at(s):
+def at(e, n):
+    "An expression at point n, with exact numbers."
+    def point(s):
         if str(s) == "i": return sympy.I
         k = int(hashlib.sha256(f"{s} {n}".encode()).hexdigest()[:8], 16)
         return sympy.Rational(k % 997 + 503, 701) * (-1 if n == 2 and k % 2 else 1)
-    v = e.xreplace({s: at(s) for s in e.free_symbols}).evalf(45)
+    e = e.replace(lambda x: isinstance(x, sympy.Float), lambda x: sympy.Rational(str(x)))
+    return e.xreplace({s: point(s) for s in e.free_symbols})
+
+def value(e):
+    "The value of an expression without symbols, None where it has none."
+    v = e.evalf(30, maxn=1000)
     parts = v.as_real_imag() if v.is_number and v.is_finite else ()
     return v if parts and all(x.is_Float or x.is_Rational for x in parts) else None
 
-def near(v, w): return abs(v - w) <= sympy.Float(10) ** -38 * (1 + abs(v) + abs(w))
+def zero(d, *scale):
+    "Whether a difference is nothing, next to small numbers and to 1."
+    return d is not None and abs(d) <= sympy.Float(10) ** -30 * min(1, max(map(abs, scale)))
 """
 
-# %% ../nbs/03_answers.ipynb #96a84e99
+# %% ../nbs/03_answers.ipynb #fc309cb8
 ALGEBRA = VALUES + r"""
 def agree(a, b):
     "Whether two expressions have equal values; None when they have none."
     for n in range(3):
-        v, w = value(a, n), value(b, n)
+        x, y = at(a, n), at(b, n)
+        v, w = value(x), value(y)
         if (v is None) != (w is None): return False
         if v is None: return None
-        if not near(v, w): return False
+        if not zero(value(x - y), v, w): return False
     return True
 
 def proportional(a, b):
-    f, g = a.lhs - a.rhs, b.lhs - b.rhs
-    ratios = []
-    for n in range(3):
-        v, w = value(f, n), value(g, n)
-        if v is None or w is None or near(v, 0) or near(w, 0): return False
-        ratios.append(v / w)
-    return all(near(ratios[0], r) for r in ratios)
+    pairs = [(at(a.lhs - a.rhs, n), at(b.lhs - b.rhs, n)) for n in range(3)]
+    ratios = [x / y for x, y in pairs if value(x) and value(y)]
+    return len(ratios) == 3 and all(zero(value(ratios[0] - r), 1) for r in ratios)
 
 def same(one, two):
     a, b = read(one), read(two)
@@ -397,7 +400,7 @@ def f(pairs, limit):
     return out
 """
 
-# %% ../nbs/03_answers.ipynb #c7e90761
+# %% ../nbs/03_answers.ipynb #586cf2e0
 class Algebra:
     "Asks math-verify, in a sandbox, whether expressions are the same; remembers what it was told."
     def __init__(self,
@@ -443,7 +446,7 @@ class Algebra:
         if pair not in self.known: self.learn([pair])
         return self.known[pair]
 
-# %% ../nbs/03_answers.ipynb #f77571fa
+# %% ../nbs/03_answers.ipynb #d62f3117
 def capitals(latex: str) -> set[str]:
     "The capital letters that are variables; math-verify does not tell them from small ones."
     return set(re.findall(r"(?<![\\a-zA-Z])[A-Z]|(?<=[a-zA-Z])[A-Z]", re.sub(r"\\[a-zA-Z]+", " ", latex)))
@@ -469,7 +472,7 @@ def same_answers(
     algebra.learn((one, two) for one, two in cleaned if capitals(one) == capitals(two))
     return [same_answer(one, two, algebra) for one, two in pairs]
 
-# %% ../nbs/03_answers.ipynb #5b80f27a
+# %% ../nbs/03_answers.ipynb #6beee2fa
 def check_boxed(
     reply: str, # a model's reply
     gold: str, # the answer, not in a box

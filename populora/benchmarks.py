@@ -12,15 +12,16 @@ __all__ = ['STYLES', 'GROUPS', 'PACKING', 'HARNESS', 'RUNNER', 'CALL', 'PART', '
            'longest_program', 'stop_line', 'defines', 'definitions', 'find_program', 'has_body', 'close_to',
            'all_floats', 'pyramid_area', 'digit_distance', 'special', 'same_outputs', 'tupled', 'mbpp_arguments',
            'EvalPlus', 'solution_of', 'limits_of', 'is_digest', 'ask', 'code_prompt', 'code_item', 'first_answer',
-           'maths_answer', 'number_answer', 'word_prompt', 'maths_prompt', 'MathsScorer', 'within', 'row_id',
-           'maths_item', 'maths_set', 'options_of', 'choice_item', 'choice_prompt', 'mmlu_pro_letter', 'score_mmlu_pro',
-           'judge_text', 'supergpqa_letter', 'score_supergpqa', 'bbeh_answer', 'bbeh_same', 'score_bbeh', 'bbeh_prompt',
-           'bbeh_item', 'crux_block', 'crux_prompt', 'crux_answer', 'crux_scorer', 'judge_value', 'vocabulary',
-           'base_language', 'in_language', 'crux_item', 'crux_benchmark', 'TextUnpickler', 'decode_tests', 'lcb_item',
-           'lcb_prompt', 'same_lines', 'as_decimals', 'plain_lists', 'score_lcb', 'lcb_job', 'lcb_parts', 'lcb_program',
-           'judge_tests', 'read_reply', 'score_anchor', 'AnchorBenchmark', 'anchor_prompt', 'find_benchmark']
+           'maths_answer', 'number_answer', 'word_prompt', 'maths_prompt', 'MathsScorer', 'without_algebra', 'within',
+           'row_id', 'maths_item', 'maths_set', 'options_of', 'choice_item', 'choice_prompt', 'mmlu_pro_letter',
+           'score_mmlu_pro', 'judge_text', 'supergpqa_letter', 'score_supergpqa', 'bbeh_answer', 'bbeh_same',
+           'score_bbeh', 'bbeh_prompt', 'bbeh_item', 'crux_block', 'crux_prompt', 'crux_answer', 'crux_scorer',
+           'judge_value', 'vocabulary', 'base_language', 'in_language', 'crux_item', 'crux_benchmark', 'TextUnpickler',
+           'decode_tests', 'lcb_item', 'lcb_prompt', 'same_lines', 'as_decimals', 'plain_lists', 'score_lcb', 'lcb_job',
+           'lcb_parts', 'lcb_program', 'judge_tests', 'read_reply', 'score_anchor', 'AnchorBenchmark', 'anchor_prompt',
+           'find_benchmark']
 
-# %% ../nbs/15a_benchmarks.ipynb #21eadf7d
+# %% ../nbs/15a_benchmarks.ipynb #b445362f
 import ast
 import difflib
 import gzip
@@ -42,12 +43,12 @@ from itertools import islice
 
 from fastcore.basics import patch
 
-from .answers import Algebra, last_boxed, normal_form, same_answers
+from .answers import Algebra, last_boxed, normal_form, same_answer, same_answers
 from .generator import anchor_set
 from .problems import TEMPLATES, FormatError, Problem, canonical_literal
 from .verifier import Outcome, Sandbox, make_job, same_value
 
-# %% ../nbs/15a_benchmarks.ipynb #315067b8
+# %% ../nbs/15a_benchmarks.ipynb #1145b3cb
 @dataclass(frozen=True)
 class Item:
     "One question of a benchmark."
@@ -64,7 +65,7 @@ class Score:
     reason: str = "" # "ok", "wrong", or what went wrong
     parts: Mapping = field(default_factory=dict) # verdicts under several rules
 
-# %% ../nbs/15a_benchmarks.ipynb #70327123
+# %% ../nbs/15a_benchmarks.ipynb #72ad8b84
 class DataError(ValueError):
     "A data folder or file that cannot be used; the message names it."
 
@@ -98,7 +99,7 @@ def read_rows(
     if not rows: raise DataError(f"{path}: the file holds no rows")
     return rows
 
-# %% ../nbs/15a_benchmarks.ipynb #3aa9e4f5
+# %% ../nbs/15a_benchmarks.ipynb #5c4a0793
 STYLES = ("chat", "base", "compact")
 GROUPS = ("code", "maths", "general", "in_domain")
 
@@ -130,7 +131,7 @@ class Benchmark:
         if repeated: raise DataError(f"{self.name}: {repeated} items have an id that another has")
         return items
 
-# %% ../nbs/15a_benchmarks.ipynb #ae00b682
+# %% ../nbs/15a_benchmarks.ipynb #87c27f85
 def hub_rows(benchmark: Benchmark, limit: int | None = None) -> list[dict]:
     "The rows of a benchmark from the hub."
     if not benchmark.hub: raise DataError(f"{benchmark.name}: no data set on the hub is known; give a folder with `data`")
@@ -157,7 +158,7 @@ def metric_name(benchmark: Benchmark, items: Sequence[Item]) -> str:
     "What the number over these items is: an item may carry a weaker metric of its own."
     return ", ".join(sorted({item.fields.get("metric", benchmark.metric) for item in items})) or benchmark.metric
 
-# %% ../nbs/15a_benchmarks.ipynb #ed888b5f
+# %% ../nbs/15a_benchmarks.ipynb #1f06979e
 PACKING = '''
 import base64, hashlib, io, json, math, signal, sys, time, zlib
 
@@ -185,7 +186,7 @@ def unpack(v):
     return complex(*x) if kind == "c" else int(x, 16) if kind == "i" else bytes.fromhex(x)
 '''
 
-# %% ../nbs/15a_benchmarks.ipynb #a870ec31
+# %% ../nbs/15a_benchmarks.ipynb #4627445c
 HARNESS = PACKING + '''
 def at_once(v):
     try:
@@ -229,7 +230,7 @@ def unpack(tree: object) -> object:
     if kind == "q": return Fraction(unpack(x[0]), unpack(x[1]))
     return complex(*x) if kind == "c" else int(x, 16) if kind == "i" else bytes.fromhex(x)
 
-# %% ../nbs/15a_benchmarks.ipynb #58fe789c
+# %% ../nbs/15a_benchmarks.ipynb #33df635b
 RUNNER = '''
 def late(*_): raise TimeoutError("the time limit of one input")
 
@@ -257,7 +258,7 @@ def report(out, failure, notes, hashed, part, size):
     return len(text), text[part * size : (part + 1) * size], notes
 '''
 
-# %% ../nbs/15a_benchmarks.ipynb #9bc5010f
+# %% ../nbs/15a_benchmarks.ipynb #e70619b7
 CALL = HARNESS + RUNNER + '''
 def f(source, entry, inputs, limits, keep, hashed, part, size):
     signal.signal(signal.SIGPROF, late)
@@ -298,7 +299,7 @@ def read_parts(outcomes: Sequence[Outcome]) -> Outputs:
         return Outputs(tuple((str(kind), unpack(tree)) for kind, tree in values), slow, str(failure), bool(notes.get("floats")), len(reports))
     except Exception as error: return Outputs(failure=f"crashed: an unreadable report ({type(error).__name__})")
 
-# %% ../nbs/15a_benchmarks.ipynb #13facbff
+# %% ../nbs/15a_benchmarks.ipynb #4bb32f1a
 @dataclass(frozen=True)
 class Run:
     "A solution and the inputs to run it on."
@@ -334,7 +335,7 @@ def evaluation_box(**options) -> Sandbox: # as for `Sandbox`
     preload = [name for name in ("numpy", "math_verify") if find_spec(name)]
     return Sandbox(**{"timeout": 10.0, "memory_mb": 4096, "preload": preload, **options})
 
-# %% ../nbs/15a_benchmarks.ipynb #1800785c
+# %% ../nbs/15a_benchmarks.ipynb #d7c8d36b
 CODE_STOPS = ("<|endoftext|>", "<|endofmask|>", "</s>", "\nif __name__", "\ndef main(", "\nprint(")
 FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -368,7 +369,7 @@ def stop_line(text: str, most: int) -> int: # lines to keep
     except (ValueError, RecursionError, MemoryError): return 0
     return most
 
-# %% ../nbs/15a_benchmarks.ipynb #28f0b695
+# %% ../nbs/15a_benchmarks.ipynb #81a9f5ec
 def defines(text: str, entry: str) -> bool:
     "Whether a program defines a function (or class, or name) at the outermost level."
     tree = parses(text)
@@ -407,7 +408,7 @@ def has_body(text: str, entry: str) -> bool:
     functions = [n for n in parses(text).body if isinstance(n, ast.FunctionDef) and n.name == entry]
     return any(not isinstance(s, (ast.Pass, ast.Expr)) for f in functions for s in f.body)
 
-# %% ../nbs/15a_benchmarks.ipynb #276e794d
+# %% ../nbs/15a_benchmarks.ipynb #6c9d7132
 COMPARED_AS_SETS = ("similar_elements", "find_char_long", "common_in_nested_lists", "extract_singly", "larg_nnum", "intersection_array",
     "find_dissimilar", "Diff")
 SPECIAL = ("find_zero", "sum_div", "surface_Area", "digit_distance_nums")
@@ -443,7 +444,7 @@ def special(entry: str, arguments: Sequence, out: object, atol: float) -> bool: 
         return entry == "digit_distance_nums" and out == digit_distance(*arguments)
     except Exception: return False
 
-# %% ../nbs/15a_benchmarks.ipynb #c51bb311
+# %% ../nbs/15a_benchmarks.ipynb #5066117d
 def same_outputs(
     dataset: str, # "humaneval" or "mbpp"
     entry: str, # name of the function
@@ -465,7 +466,7 @@ def same_outputs(
         if not exact and (atol == 0 or kind != gold_kind or not close_to(out, gold, atol)): return False
     return True
 
-# %% ../nbs/15a_benchmarks.ipynb #482b5362
+# %% ../nbs/15a_benchmarks.ipynb #7f7e9901
 MBPP_TUPLES = {
     ((0,), None): (2, 116, 132, 143, 222, 261, 273, 394, 399, 421, 424, 429, 470, 560, 579, 596, 616, 630, 726, 740, 744, 809),
     ((1,), None): (63, 64, 70, 94, 120, 237, 272, 299, 400, 409, 417, 438, 473, 614, 780), ((1,), 0): (75, 413, 444, 722, 753), ((0,), 1): (106, 750),
@@ -486,7 +487,7 @@ def mbpp_arguments(number: int, arguments: Sequence) -> list:
     depths, which = next((key for key, tasks in MBPP_TUPLES.items() if number in tasks), ((), None))
     return [tupled(a, depths if which in (None, place) else ()) for place, a in enumerate(arguments)]
 
-# %% ../nbs/15a_benchmarks.ipynb #3b0db165
+# %% ../nbs/15a_benchmarks.ipynb #283adafe
 class EvalPlus:
     "Scores replies to HumanEval+ or MBPP+."
     def __init__(self, dataset: str): self.dataset, self.known = dataset, {} # item id -> part -> (packed inputs, golds)
@@ -525,7 +526,7 @@ def solution_of(item: Item) -> str:
     "The canonical solution as a whole program."
     return item.fields["prompt"] + item.fields["canonical_solution"]
 
-# %% ../nbs/15a_benchmarks.ipynb #cc9839d9
+# %% ../nbs/15a_benchmarks.ipynb #a17857d9
 @patch
 def judge(self: EvalPlus, items: Sequence[Item], programs: Sequence[str | None], box: Sandbox) -> list[Score]:
     "Judge one program an item: first the base inputs, then the plus inputs of those that passed."
@@ -564,7 +565,7 @@ def is_digest(outputs: Outputs) -> bool:
     "Whether outputs came as a hash."
     return len(outputs.values) == 2 and outputs.values[0][0] == "sha256"
 
-# %% ../nbs/15a_benchmarks.ipynb #75c931ac
+# %% ../nbs/15a_benchmarks.ipynb #ecc0dfdd
 def ask(text: str) -> list[dict]:
     "One message of a user."
     return [{"role": "user", "content": text}]
@@ -588,7 +589,7 @@ HUMANEVAL_PLUS = Benchmark("humaneval_plus", "HumanEval+", "code", "pass@1", "hu
 MBPP_PLUS = Benchmark("mbpp_plus", "MBPP+", "code", "pass@1", "mbpp_plus.test", code_item, code_prompt, EvalPlus("mbpp"),
     stop=(*CODE_STOPS, '\n"""', "\nassert"), max_tokens=768, primary="plus")
 
-# %% ../nbs/15a_benchmarks.ipynb #d910aa52
+# %% ../nbs/15a_benchmarks.ipynb #1c5f1720
 NUMBER = r"-?\$?\d[\d,]*(?:\.\d+)?(?:/\d+)?"
 
 def first_answer(text: str, patterns: Sequence[str]) -> str | None:
@@ -606,7 +607,7 @@ def number_answer(text: str) -> str | None:
     "The same, for questions whose answer is a number; else the last number."
     return last_boxed(text) or first_answer(text, (rf"####\s*({NUMBER})", rf"(?i:answer\s+is):?\s*\**({NUMBER})", rf"({NUMBER})"))
 
-# %% ../nbs/15a_benchmarks.ipynb #2da47ba8
+# %% ../nbs/15a_benchmarks.ipynb #67607681
 WORD_EXEMPLARS = (
     ("A baker packs 4 boxes with 6 rolls each and keeps 5 rolls for himself. How many rolls did he bake?",
      "The boxes hold 4 * 6 = 24 rolls. With the 5 he keeps that is 24 + 5 = 29.", "29"),
@@ -647,20 +648,28 @@ def maths_prompt(item: Item, style: str, n_shot: int = 4) -> str | list[dict]:
     shown = "".join(f"Problem: {q}\nSolution: {working} The answer is $\\boxed{{{a}}}$.\n\n" for q, working, a in MATHS_EXEMPLARS[:n_shot])
     return f"{shown}Problem: {item.question}\nSolution:"
 
-# %% ../nbs/15a_benchmarks.ipynb #8712edf3
+# %% ../nbs/15a_benchmarks.ipynb #9b2de20e
 class MathsScorer:
     "Scores replies whose answer is mathematics."
     def __init__(self, extract: Callable): self.extract, self.known = extract, {} # what algebra has told
 
     def __call__(self, items: Sequence[Item], texts: Sequence[str], box: Sandbox | None = None) -> list[Score]:
         "Judge one reply an item."
-        found, algebra = [self.extract(text) for text in texts], Algebra(box)
+        found = [self.extract(text) for text in texts]
+        algebra = Algebra(box)
         algebra.known = self.known
-        try: right = same_answers([(item.gold, answer) for item, answer in zip(items, found)], algebra)
-        except RuntimeError as error: return [Score(None, answer, f"infrastructure: {error}") for answer in found]
+        pairs = [(item.gold, answer) for item, answer in zip(items, found)]
+        try: right = same_answers(pairs, algebra)
+        except (ImportError, RuntimeError) as error: return [without_algebra(*pair, str(error)) for pair in pairs]
         finally: algebra.close()
         right = [same or within(answer, item) for same, answer, item in zip(right, found, items)]
         return [Score(same, answer, "no_answer" if answer is None else "ok" if same else "wrong") for same, answer in zip(right, found)]
+
+def without_algebra(gold: str, answer: str | None, why: str) -> Score:
+    "Judge an answer without algebra: unknown where only algebra could tell."
+    if same_answer(gold, answer): return Score(True, answer, "ok")
+    if same_answer(gold, answer, lambda one, two: True): return Score(None, answer, f"infrastructure: {why}")
+    return Score(False, answer, "no_answer" if answer is None else "wrong")
 
 def within(answer: str | None, item: Item) -> bool:
     "Whether a number is as near to the right one as the data set allows."
@@ -683,7 +692,7 @@ def maths_item(row: Mapping) -> Item:
     context = f"{row['context']}\n\n" if row.get("context") else ""
     return Item(row_id(row), context + question, text, row)
 
-# %% ../nbs/15a_benchmarks.ipynb #cff8f338
+# %% ../nbs/15a_benchmarks.ipynb #84984a75
 GREEDY = dict(max_tokens=4096, n_shot=4, stop=("\nProblem:", "\n\n\n"))
 MEAN_OF_32 = dict(GREEDY, samples=32, temperature=0.6)
 
@@ -703,7 +712,7 @@ MATHS = (
     maths_set("olympiadbench", "OlympiadBench", "olympiadbench_maths_en.test", ("Hothan/OlympiadBench", "OE_TO_maths_en_COMP", "train"),
     by=("subfield",), **GREEDY))
 
-# %% ../nbs/15a_benchmarks.ipynb #6d607319
+# %% ../nbs/15a_benchmarks.ipynb #09d16391
 LETTERS = "ABCDEFGHIJ"
 
 def options_of(item: Item) -> list[str]:
@@ -737,7 +746,7 @@ def judge_text(gold: str, answer: str | None) -> Score:
     "Judge an answer that is right when it is the same text."
     return Score(False, None, "no_answer") if answer is None else Score(answer == gold, answer, "ok" if answer == gold else "wrong")
 
-# %% ../nbs/15a_benchmarks.ipynb #043b2126
+# %% ../nbs/15a_benchmarks.ipynb #a0e1847d
 def supergpqa_letter(text: str, options: Sequence[str]) -> str | None:
     "The letter in a reply, as SuperGPQA's authors find it."
     text = text.rstrip()[-20_000:]
@@ -755,7 +764,7 @@ def score_supergpqa(items: Sequence[Item], texts: Sequence[str], box: Sandbox | 
     "Judge one reply an item."
     return [judge_text(item.gold, supergpqa_letter(text, options_of(item))) for item, text in zip(items, texts)]
 
-# %% ../nbs/15a_benchmarks.ipynb #8900060c
+# %% ../nbs/15a_benchmarks.ipynb #0a7a1697
 def bbeh_answer(text: str) -> str:
     "The answer in a reply, as BBEH's authors find it."
     for lead in ("The answer is:", "The final answer is ", "The final answer is: ", "The answer is "):
@@ -788,7 +797,7 @@ def bbeh_prompt(item: Item, style: str, n_shot: int = 0) -> str | list[dict]:
            'for a multiple-choice question the letter alone, as in "The answer is: (a)".')
     return ask(f"{item.question}\n\n{end}") if style == "chat" else f"{item.question}\n\n{end}\n\n"
 
-# %% ../nbs/15a_benchmarks.ipynb #b48316d7
+# %% ../nbs/15a_benchmarks.ipynb #49da63b6
 def bbeh_item(row: Mapping) -> Item:
     "An item of BIG-Bench Extra Hard."
     return Item(row_id(row), row.get("question", row.get("input")), row.get("answer", row.get("target")), row)
@@ -802,7 +811,7 @@ GENERAL = (
     Benchmark("bbeh", "BBEH", "general", "accuracy", "bbeh.test", bbeh_item, bbeh_prompt, score_bbeh,
               hub=("MrLight/bbeh-eval", None, "train"), by=("task",), max_tokens=4096))
 
-# %% ../nbs/15a_benchmarks.ipynb #5f2078eb
+# %% ../nbs/15a_benchmarks.ipynb #2d103350
 CRUX_EXAMPLES = (("def f(words):\n    return [w[0] for w in words]", "['ab', 'cd']", "['a', 'c']"),
     ("def f(n, s):\n    return s * n + '!'", "2, 'ho'", "'hoho!'"))
 CRUX_END = "Give the whole assertion between [ANSWER] and [/ANSWER]."
@@ -838,7 +847,7 @@ def crux_answer(kind: str, text: str) -> str | None:
     if kind == "code_i" and (whole := re.fullmatch(r"(?s)(?:assert\s+)?f\((.*)\)(?:\s*==.*)?", answer)): return whole[1].strip()
     return (answer.split("==")[-1] if answer.startswith("assert") else answer).strip() or None
 
-# %% ../nbs/15a_benchmarks.ipynb #6c22a9f9
+# %% ../nbs/15a_benchmarks.ipynb #9aa655ed
 def crux_scorer(kind: str) -> Callable:
     "The scorer of one of the two tasks."
     def score(items: Sequence[Item], texts: Sequence[str], box: Sandbox) -> list[Score]:
@@ -856,7 +865,7 @@ def judge_value(gold: str, answer: str | None, outcome: Outcome | None) -> Score
     right = same_value(outcome.value, canonical_literal(gold), "python")
     return Score(right, answer, "ok" if right else "wrong")
 
-# %% ../nbs/15a_benchmarks.ipynb #201111eb
+# %% ../nbs/15a_benchmarks.ipynb #c0e4c7fb
 def vocabulary(program: str) -> set[str]:
     "The kinds of syntax, functions and methods in a program."
     nodes = list(ast.walk(ast.parse(program)))
@@ -887,7 +896,7 @@ def crux_benchmark(kind: str) -> Benchmark:
 
 CRUXEVAL = (crux_benchmark("code_i"), crux_benchmark("code_o"))
 
-# %% ../nbs/15a_benchmarks.ipynb #62c6b3fb
+# %% ../nbs/15a_benchmarks.ipynb #55a99423
 class TextUnpickler(pickle.Unpickler):
     "Reads a pickled text; anything that needs a class is refused."
     def find_class(self, module, name): raise DataError(f"private tests may hold text only, not {module}.{name}")
@@ -916,7 +925,7 @@ def lcb_prompt(item: Item, style: str, n_shot: int = 0) -> str | list[dict]:
     text = f"{item.question}\n\n{form}\nAnswer with one ```python block that holds the whole program."
     return ask(text) if style == "chat" else f"### Problem\n{text}\n\n### Answer\n```python\n"
 
-# %% ../nbs/15a_benchmarks.ipynb #ab7c59bf
+# %% ../nbs/15a_benchmarks.ipynb #21c567d3
 SCRIPTS = HARNESS + RUNNER + """
 import os
 
@@ -951,7 +960,7 @@ def f(source, name, inputs, limits, part, size):
     return report(*answers(call, json.loads(inputs), limits, pack), False, part, size)
 """
 
-# %% ../nbs/15a_benchmarks.ipynb #beff590a
+# %% ../nbs/15a_benchmarks.ipynb #354625b2
 def same_lines(out: str, gold: str) -> bool:
     "Whether two outputs are the same: line by line without outer spaces, or number by number."
     ones, twos = ([line.strip() for line in text.strip().split("\n")] for text in (out, gold))
@@ -968,7 +977,7 @@ def plain_lists(value: object) -> object:
     if isinstance(value, dict): return {k: plain_lists(v) for k, v in value.items()}
     return [plain_lists(v) for v in value] if isinstance(value, (list, tuple)) else value
 
-# %% ../nbs/15a_benchmarks.ipynb #afb60dff
+# %% ../nbs/15a_benchmarks.ipynb #bdab4337
 def score_lcb(items: Sequence[Item], texts: Sequence[str], box: Sandbox, seconds: float = 6.0) -> list[Score]:
     "Judge one reply an item: all tests must pass."
     programs = [lcb_program(text) for text in texts]
@@ -1007,7 +1016,7 @@ def judge_tests(item: Item, program: str | None, found: Outputs | None) -> Score
 LIVECODEBENCH = Benchmark("livecodebench_v5", "LiveCodeBench v5", "code", "pass@1", "livecodebench_v5.statements", lcb_item, lcb_prompt, score_lcb,
     hub=("livecodebench/code_generation_lite", "release_v5", "test"), max_tokens=4096, stop=("\n```", "\n###"), by=("difficulty",))
 
-# %% ../nbs/15a_benchmarks.ipynb #0e593c83
+# %% ../nbs/15a_benchmarks.ipynb #82adc7fd
 def read_reply(text: str, kind: str) -> str:
     "The answer in a tagged or a compact reply."
     return TEMPLATES["base" if "<answer>" in text else "compact"].parse_answer(text, kind)
@@ -1039,7 +1048,7 @@ def anchor_prompt(item: Item, style: str, n_shot: int = 0) -> str | list[dict]:
 ANCHOR = AnchorBenchmark("anchor", "Anchor set", "in_domain", "accuracy", "", None, anchor_prompt, score_anchor, max_tokens=256, stop=("</answer>",),
     by=("kind", "level"))
 
-# %% ../nbs/15a_benchmarks.ipynb #2b7b3abc
+# %% ../nbs/15a_benchmarks.ipynb #4a7da0bd
 BENCHMARKS = {b.name: b for b in (HUMANEVAL_PLUS, MBPP_PLUS, LIVECODEBENCH, *CRUXEVAL, *MATHS, *GENERAL, ANCHOR)}
 
 def find_benchmark(name: str) -> Benchmark:
