@@ -5,17 +5,19 @@
 # %% auto #0
 __all__ = ['UNKNOWN', 'is_unknown', 'student_reward', 'solve_rate', 'teacher_reward', 'expected_teacher_reward',
            'best_solve_rate', 'azr_proposer_reward', 'azr_solver_reward', 'answer_groups', 'consistency', 'majority',
-           'uncertainty_reward', 'challenger_reward', 'solver_reward', 'known_rewards', 'group_index', 'centre',
-           'whiten_over_tokens', 'reinforce_pp_advantages', 'grpo_advantages', 'trr_pp_advantages', 'frac_zero_groups']
+           'uncertainty_reward', 'repetition_shares', 'memory_penalty', 'challenger_reward', 'solver_reward',
+           'known_rewards', 'group_index', 'centre', 'whiten_over_tokens', 'reinforce_pp_advantages', 'grpo_advantages',
+           'trr_pp_advantages', 'frac_zero_groups']
 
-# %% ../nbs/01_rewards.ipynb #00c6c272
+# %% ../nbs/01_rewards.ipynb #c43e3a73
 import math
 import operator
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 
 import torch
 
-# %% ../nbs/01_rewards.ipynb #5cb85a14
+# %% ../nbs/01_rewards.ipynb #fee1b70c
 UNKNOWN = math.nan  # the reward of a rollout whose verdict is not known
 
 
@@ -25,7 +27,7 @@ def is_unknown(
     "Whether `value` is unknown: None or NaN."
     return value is None or bool(value != value)
 
-# %% ../nbs/01_rewards.ipynb #ff4abbd0
+# %% ../nbs/01_rewards.ipynb #3910f2a3
 def student_reward(
     correct: bool | None,  # the verifier's verdict; None = unknown
     well_formed: bool | None,  # the reply could be parsed; None = unknown
@@ -39,7 +41,7 @@ def student_reward(
         return UNKNOWN
     return 1.0 if correct else -0.5
 
-# %% ../nbs/01_rewards.ipynb #601c915e
+# %% ../nbs/01_rewards.ipynb #2590855e
 def solve_rate(
     correct: Sequence[bool | None],  # one verdict an attempt; None = unknown
 ) -> float | None:  # share of known attempts that are correct; None when none is known
@@ -47,7 +49,7 @@ def solve_rate(
     known = [bool(verdict) for verdict in correct if not is_unknown(verdict)]
     return sum(known) / len(known) if known else None
 
-# %% ../nbs/01_rewards.ipynb #bc658e57
+# %% ../nbs/01_rewards.ipynb #587c10de
 def _check_rate(
     name: str,  # the parameter, for the message
     value: float,  # a rate
@@ -72,7 +74,7 @@ def teacher_reward(
     rate = _check_rate("solve_rate", solve_rate)
     return 1.0 - rate if rate > 0 else 0.0
 
-# %% ../nbs/01_rewards.ipynb #f5b8caba
+# %% ../nbs/01_rewards.ipynb #0c541781
 def expected_teacher_reward(
     p: float,  # true probability that one attempt solves the problem; arrays work elementwise
     k: int,  # attempts per problem
@@ -91,7 +93,7 @@ def best_solve_rate(
         raise ValueError(f"k={k}: must be >= 2 (with one attempt equation 2 pays 0 whatever happens)")
     return 1 - k ** (-1 / (k - 1))
 
-# %% ../nbs/01_rewards.ipynb #0fd477fc
+# %% ../nbs/01_rewards.ipynb #a1e3d36f
 def azr_proposer_reward(
     valid: bool | None,  # the proposal passed validation; None = unknown
     well_formed: bool | None,  # the reply has the required tags; None = unknown
@@ -106,7 +108,7 @@ def azr_proposer_reward(
     rate = _check_rate("solve_rate", solve_rate)
     return 1.0 - rate if 0 < rate < 1 else -0.5
 
-# %% ../nbs/01_rewards.ipynb #3c272ada
+# %% ../nbs/01_rewards.ipynb #3a9853fe
 def azr_solver_reward(
     correct: bool | None,  # the verifier's verdict; None = unknown
     well_formed: bool | None,  # the reply could be parsed; None = unknown
@@ -114,7 +116,7 @@ def azr_solver_reward(
     "AZR's solver reward as its released code has it: the three values of PopuLoRA's equation 1."
     return student_reward(correct, well_formed)
 
-# %% ../nbs/01_rewards.ipynb #f121482b
+# %% ../nbs/01_rewards.ipynb #b2f41f7e
 def answer_groups(
     answers: Sequence[str | None],  # one a rollout; None or blank = no answer was given
     same: Callable[[str, str], bool] = operator.eq,  # symmetric: are two answers equivalent?
@@ -131,7 +133,7 @@ def answer_groups(
             home.append(position)
     return groups
 
-# %% ../nbs/01_rewards.ipynb #9cc71b70
+# %% ../nbs/01_rewards.ipynb #4819c0e0
 def consistency(
     answers: Sequence[str | None],  # one a rollout; None or blank = no answer, still counted in K
     same: Callable[[str, str], bool] = operator.eq,  # symmetric: are two answers equivalent?
@@ -149,7 +151,7 @@ def majority(
     groups = answer_groups(answers, same)
     return answers[max(groups, key=len)[0]] if groups else None
 
-# %% ../nbs/01_rewards.ipynb #ed8aca68
+# %% ../nbs/01_rewards.ipynb #5932d3e1
 def uncertainty_reward(
     s: float | None,  # consistency, in [0, 1]; None or NaN = unknown
     scale: str = "min",  # "min": R-Diverse and R-Zero's code, peak 0.5; "tent": R-Zero's paper, peak 1
@@ -162,7 +164,29 @@ def uncertainty_reward(
     s = _check_rate("s", s)
     return min(s, 1 - s) if scale == "min" else 1 - 2 * abs(s - 0.5)
 
-# %% ../nbs/01_rewards.ipynb #3402ea8a
+# %% ../nbs/01_rewards.ipynb #49ddcaf6
+def repetition_shares(
+    clusters: Sequence[Hashable],  # (n,), cluster of each valid question of the batch
+) -> list[float]:  # (n,), in (0, 1]
+    "P_rep: the share of the batch that lies in a question's own cluster."
+    sizes = Counter(clusters)
+    return [sizes[cluster] / len(clusters) for cluster in clusters]
+
+
+def memory_penalty(
+    largest: float | None,  # P_max, cosine to the nearest remembered question; None: the memory is empty
+    mean: float | None,  # P_mean, mean cosine to the remembered questions; None: the memory is empty
+    gamma: float = 0.5,  # weight of the first term
+    tau_max: float = 0.5,  # similarity to the nearest that is free
+    tau_mean: float = 0.25,  # mean similarity that is free
+) -> float:  # >= 0
+    "P_MAP: what similarity to earlier iterations costs."
+    _check_rate("gamma", gamma)
+    first = 0.0 if largest is None else max(0.0, largest - tau_max)
+    second = 0.0 if mean is None else max(0.0, mean - tau_mean)
+    return gamma * first + (1 - gamma) * second
+
+# %% ../nbs/01_rewards.ipynb #39a4d9b3
 def challenger_reward(
     valid: bool | None,  # a question and a boxed answer could be extracted; None = unknown
     uncertainty: float | None,  # `uncertainty_reward` of its consistency; ignored when invalid
@@ -178,7 +202,7 @@ def challenger_reward(
         return -1.0
     return UNKNOWN if is_unknown(uncertainty) else float(uncertainty - alpha * repetition - beta * memory)
 
-# %% ../nbs/01_rewards.ipynb #278a9662
+# %% ../nbs/01_rewards.ipynb #d76faa29
 def solver_reward(
     correct: bool | None,  # the answer equals the pseudo-label; None = unknown
     well_formed: bool | None = True,  # think block, then a boxed answer; read by "r_zero" only
@@ -193,7 +217,7 @@ def solver_reward(
         return 1.0 if correct else 0.0
     return 0.9 * bool(correct) + 0.1 * bool(well_formed)
 
-# %% ../nbs/01_rewards.ipynb #f5976977
+# %% ../nbs/01_rewards.ipynb #eedcc8c2
 def known_rewards(
     rewards: Sequence[float | None] | torch.Tensor,  # (n,), None or NaN = unknown
     mask: Sequence[bool] | torch.Tensor | None = None,  # (n,), False = leave this sample out
@@ -224,7 +248,7 @@ def _per_sample(
         raise ValueError(f"{name} has shape {tuple(values.shape)}: must be {tuple(like.shape)}, one entry a sample")
     return values
 
-# %% ../nbs/01_rewards.ipynb #51937bbb
+# %% ../nbs/01_rewards.ipynb #413824c4
 def group_index(
     name: str,  # the parameter, for the message
     labels: Sequence[Hashable] | torch.Tensor,  # (n,)
@@ -237,7 +261,7 @@ def group_index(
     numbers: dict[Hashable, int] = {}
     return torch.tensor([numbers.setdefault(label, len(numbers)) for label in labels], dtype=torch.long, device=like.device)
 
-# %% ../nbs/01_rewards.ipynb #67c0ef5d
+# %% ../nbs/01_rewards.ipynb #95df21ff
 def centre(
     rewards: Sequence[float | None] | torch.Tensor,  # (n,), None or NaN = unknown
     groups: Sequence[Hashable] | torch.Tensor,  # (n,), prompt of each sample
@@ -259,7 +283,7 @@ def centre(
             centred[members], spread[members] = here - here.mean(), here.std()
     return centred, kept, spread
 
-# %% ../nbs/01_rewards.ipynb #8a4a8bc2
+# %% ../nbs/01_rewards.ipynb #003fcb29
 def whiten_over_tokens(
     values: torch.Tensor,  # (n,) float64, one a sample
     lengths: Sequence[int] | torch.Tensor,  # (n,), sampled tokens
@@ -280,7 +304,7 @@ def whiten_over_tokens(
     whitened = (values - mean if shift else values) / torch.sqrt(variance + epsilon)
     return torch.where(kept, whitened, torch.zeros_like(whitened))
 
-# %% ../nbs/01_rewards.ipynb #94fbaefc
+# %% ../nbs/01_rewards.ipynb #5c93438b
 def _result_like(
     advantages: torch.Tensor,  # (n,) float64
     rewards: Sequence[float | None] | torch.Tensor,  # what the caller passed
@@ -301,7 +325,7 @@ def reinforce_pp_advantages(
     centred, kept, _ = centre(rewards, groups, mask)
     return _result_like(whiten_over_tokens(centred, lengths, kept, shift), rewards)
 
-# %% ../nbs/01_rewards.ipynb #6e2a4bd8
+# %% ../nbs/01_rewards.ipynb #d57da7ec
 def grpo_advantages(
     rewards: Sequence[float | None] | torch.Tensor,  # (n,), None or NaN = unknown
     groups: Sequence[Hashable] | torch.Tensor,  # (n,), prompt of each sample
@@ -313,7 +337,7 @@ def grpo_advantages(
     advantages = torch.where(spread > 0, centred / (spread + epsilon), torch.zeros_like(centred))
     return _result_like(advantages, rewards)
 
-# %% ../nbs/01_rewards.ipynb #b02b07d0
+# %% ../nbs/01_rewards.ipynb #fcc0b6dc
 def trr_pp_advantages(
     rewards: Sequence[float | None] | torch.Tensor,  # (n,), None or NaN = unknown
     strata: Sequence[Hashable] | torch.Tensor,  # (n,), for example (kind, role)
@@ -330,7 +354,7 @@ def trr_pp_advantages(
         advantages[here] = whiten_over_tokens(values[here], lengths[here], kept[here])
     return _result_like(advantages, rewards)
 
-# %% ../nbs/01_rewards.ipynb #9cb2716e
+# %% ../nbs/01_rewards.ipynb #aab9aabf
 def frac_zero_groups(
     rewards: Sequence[float | None] | torch.Tensor,  # (n,), None or NaN = unknown
     groups: Sequence[Hashable] | torch.Tensor,  # (n,), prompt of each sample
