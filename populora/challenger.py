@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['SETTER', 'ASK', 'REASON', 'DOMAINS', 'logger', 'CHALLENGER', 'SOLVER', 'REFERENCE', 'KEPT', 'ABLATIONS', 'PHASES',
-           'MEASURES', 'Question', 'BoxedForms', 'WordDomain', 'CodeDomain', 'RuleAbstraction', 'greedy_texts',
-           'make_abstraction', 'make_encoder', 'Similarity', 'memory_penalty', 'Loop', 'build_loop', 'write_questions',
-           'vote', 'label_accuracy', 'fine', 'warn_constant', 'pay', 'begin_phase', 'train_on', 'challenger_step',
-           'question_record', 'verdict', 'make_judge', 'measure_diversity', 'curriculum_record', 'curriculum_step',
-           'deal', 'solver_batch', 'solver_step', 'examine', 'anchor_record', 'pass_rates', 'finish_iteration',
-           'variant_of', 'place_of', 'loop_step', 'calibrate', 'start_loop', 'loop_headline', 'run_challenger',
-           'iteration_means', 'iteration_table']
+           'MEASURES', 'Question', 'BoxedForms', 'boxed_relation', 'WordDomain', 'CodeDomain', 'RuleAbstraction',
+           'greedy_texts', 'make_abstraction', 'make_encoder', 'Similarity', 'memory_penalty', 'Loop', 'build_loop',
+           'write_questions', 'vote', 'label_accuracy', 'fine', 'warn_constant', 'pay', 'begin_phase', 'train_on',
+           'challenger_step', 'question_record', 'verdict', 'make_judge', 'measure_diversity', 'curriculum_record',
+           'curriculum_step', 'deal', 'solver_batch', 'solver_step', 'examine', 'anchor_record', 'pass_rates',
+           'finish_iteration', 'variant_of', 'place_of', 'loop_step', 'calibrate', 'start_loop', 'loop_headline',
+           'run_challenger', 'iteration_means', 'iteration_table']
 
 # %% ../nbs/15_challenger.ipynb #27df4b75
 import json
@@ -21,12 +21,14 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 from fastcore.basics import patch
 
-from .answers import last_boxed, read_number, same_answer, same_code
+from .answers import Algebra, last_boxed, read_number, same_answer, same_code
 from .bases import Base, load_base
 from .diversity import (BehaviourJudge, MemoryBank, ModelAbstraction, ProgramAbstraction, SentenceEncoder, SkillEncoder, Thresholds,
                                 bleu_scores, bleu_similarity, calibrate_thresholds, clusters, cosine_similarity, diversity_measures,
@@ -101,6 +103,11 @@ class BoxedForms:
         return list(tokenizer(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False), add_special_tokens=False).input_ids)
 
 # %% ../nbs/15_challenger.ipynb #da580aba
+def boxed_relation() -> Callable[[str, str], bool]:
+    "When two boxed answers are the same: with algebra where math-verify is installed."
+    return partial(same_answer, equivalent=Algebra()) if find_spec("math_verify") else same_answer
+
+# %% ../nbs/15_challenger.ipynb #deb83355
 class WordDomain:
     "Word problems: the embedded base's own forms, or boxed answers."
     kind = "word"
@@ -110,10 +117,10 @@ class WordDomain:
         base: Base, # template and tokenizer
         box: Sandbox | None = None, # not needed: nothing is run
         max_prompt: int = 2048, # longest solver prompt in tokens
-        same: Callable[[str, str], bool] = same_answer, # when two answers are the same
     ):
-        self.base, self.max_prompt, self.same = base, max_prompt, same
+        self.base, self.max_prompt = base, max_prompt
         self.forms = base.template if isinstance(base.template, WordForms) else BoxedForms()
+        self.same = boxed_relation() if isinstance(self.forms, BoxedForms) else same_answer # when two answers are the same
 
     def prompt(self) -> tuple[int, ...]: return tuple(self.forms.ids(self.base.tokenizer, self.forms.propose_word()))
 

@@ -10,8 +10,8 @@ __all__ = ['PROBES', 'EXTRAS', 'CHECKS', 'BENCHES', 'COMMANDS', 'add_config_opti
            'part_done', 'train_plan', 'run_demo', 'add_challenger', 'challenger_plan', 'run_challenger_command',
            'Finding', 'check_python', 'check_torch', 'check_base', 'check_sandbox', 'check_isolation', 'check_extras',
            'add_doctor', 'run_doctor', 'read_programs', 'bench_table', 'verifier_bench', 'add_bench', 'run_bench',
-           'diversity_bench', 'cost_bench', 'retention_bench', 'Command', 'Parser', 'make_parser', 'unknown_option',
-           'nearest_command', 'main']
+           'diversity_bench', 'cost_bench', 'retention_bench', 'rollouts_bench', 'Command', 'Parser', 'make_parser',
+           'unknown_option', 'nearest_command', 'main']
 
 # %% ../nbs/18_cli.ipynb #74650f24
 import argparse
@@ -579,11 +579,11 @@ BENCHES = {"verifier": verifier_bench}  # word after `populora bench` -> what it
 def add_bench(parser: argparse.ArgumentParser) -> None:
     "Options of `populora bench`."
     parser.add_argument("what", choices=tuple(BENCHES), help="what to measure")
-    parser.add_argument("--device", metavar="NAME", help="training, step, retention: torch device (default: cuda if there is one)")
+    parser.add_argument("--device", metavar="NAME", help="training, step, retention, rollouts: torch device (default: cuda if there is one)")
     parser.add_argument("--base", action="append", metavar="NAME",
-                        help="training, operators, step: tiny, smollm2, qwen7b or toy; may be repeated (default: all)")
-    parser.add_argument("--seconds", type=float, default=600.0, metavar="S", help="training, step, retention: start nothing later (default: 600)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="training, operators, step, retention: also write the rows as JSON for figures")
+                        help="training, operators, step, rollouts: tiny, smollm2, qwen7b or toy; may be repeated (default: all)")
+    parser.add_argument("--seconds", type=float, default=600.0, metavar="S", help="training, step, retention, rollouts: start nothing later (default: 600)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="training, operators, step, retention, rollouts: also write the rows as JSON for figures")
     parser.add_argument("--batch", type=int, default=512, metavar="N", help="diversity: questions to cluster by BLEU (default: %(default)s)")
     parser.add_argument("--questions", type=int, default=8000, metavar="N", help="diversity: new questions (default: %(default)s)")
     parser.add_argument("--memory", type=int, default=40_000, metavar="N", help="diversity: remembered questions (default: %(default)s)")
@@ -658,6 +658,25 @@ def retention_bench(args: argparse.Namespace) -> int:
 
 
 BENCHES |= {"training": cost_bench, "operators": cost_bench, "step": cost_bench, "retention": retention_bench}
+
+# %% ../nbs/18_cli.ipynb #3d52dd51
+def rollouts_bench(args: argparse.Namespace) -> int:
+    "Run the bench of notebook 14b and print its table."
+    from populora import costs, rollout_costs
+    device = args.device or ("cuda" if costs.torch.cuda.is_available() else "cpu")
+    facts, rows = costs.machine(device), []
+    print(", ".join(f"{name} {value}" for name, value in facts.items()))
+    def report(row):
+        rows.append(row)
+        if args.out: args.out.write_text(json.dumps({"bench": "rollouts", "machine": facts, "rows": rows}, indent=1) + "\n")
+    cases = [case for case in rollout_costs.ROLLOUT_CASES if not args.base or case[0] in args.base] or [(name, 8, 4) for name in args.base]
+    small = {"members": 2, "rank": 2, "batches": (4,), "options": {"warmup": 0, "repeats": 1}} if args.base == ["toy"] else {}
+    rollout_costs.bench_rollouts(cases, device=device, seconds=args.seconds, report=report, **small)
+    print(rollout_costs.rollouts_table(rows))
+    return 0
+
+
+BENCHES["rollouts"] = rollouts_bench
 
 # %% ../nbs/18_cli.ipynb #30fb8eb0
 class Command(NamedTuple):

@@ -166,7 +166,7 @@ def load_adapters(self: Slots,
     owners: Sequence[int | None],  # member index of each group, None for the base
 ) -> bool:  # whether anything was copied
     "Copy every group's adapter into place, if it is not there yet."
-    stamp = (tuple(owners), tuple((s.A._version, s.B._version) for s in population.stacks.values()))
+    stamp = (tuple(owners), tuple(flat._version for flat in population.flats))
     if stamp == self.loaded or not self.rank: return False
     device, r = self.token.device, self.rank
     own = torch.tensor([owner or 0 for owner in owners], device=device)
@@ -197,7 +197,7 @@ def project(self: Slots,
     if self.rank:
         A, Bs = self.factors[which]
         hidden = torch.bmm(x.view(self.groups, self.size, -1), A)
-        outs = [torch.baddbmm(o.view(self.groups, self.size, -1), hidden, B, alpha=scale).flatten(0, 1) for o, B in zip(outs, Bs, strict=True)]
+        for out, B in zip(outs, Bs, strict=True): out.view(self.groups, self.size, -1).baddbmm_(hidden, B, alpha=scale)
     return list(outs[0].split(p.sizes, -1)) if len(outs) < len(p.sizes) else outs
 
 # %% ../nbs/10b_graphs.ipynb #bf1cea21

@@ -6,11 +6,10 @@
 __all__ = ['COUNTED', 'REASONS', 'Request', 'Sample', 'Engine', 'count', 'total', 'uniforms', 'kept_tokens', 'choose_tokens',
            'cut_text', 'stop_length', 'ColumnCache', 'Layout', 'arrange', 'Block', 'Part', 'moved', 'fill', 'regroup',
            'TorchEngine', 'full_context', 'default_branches', 'Work', 'left_pad', 'additive', 'chunks', 'Batch',
-           'record', 'Stretch', 'branch_mask', 'inference', 'ScriptedEngine', 'choose_engine']
+           'record', 'Stretch', 'branch_mask', 'inference', 'ScriptedEngine']
 
 # %% ../nbs/10_rollouts.ipynb #45a9f94d
 import contextlib
-import importlib.util
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -721,17 +720,3 @@ def sample(self: ScriptedEngine,
     shown = cut_text(decode(ids), request.stop) if stop == "stop" else decode(ids[:-1] if stop == "eos" else ids)
     nats = math.log(len(self.tokenizer))
     return Sample(shown, tuple(ids), (-nats,) * len(ids), (nats,) * len(ids), stop)
-
-# %% ../nbs/10_rollouts.ipynb #b5d4abe7
-def choose_engine(
-    name: str,  # "torch", "vllm" or "auto"
-    population,  # a LoraPopulation or a plain model
-    tokenizer,  # decodes samples and knows the EOS id
-    **options,  # the engine's own, such as max_rows
-) -> Engine:
-    "Make an engine by name."
-    if name in ("torch", "auto"): return TorchEngine(population, tokenizer, **options)
-    if name != "vllm": raise ValueError(f"engine={name!r}: must be 'torch', 'vllm' or 'auto'")
-    if importlib.util.find_spec("vllm") is None:
-        raise ImportError("engine='vllm': vLLM is not installed (pip install 'populora-selfplay[vllm]'); engine='torch' needs no extra")
-    raise NotImplementedError("engine='vllm': vLLM is installed, but this version has no vLLM engine yet; use engine='torch'")

@@ -4,14 +4,14 @@
 
 # %% auto #0
 __all__ = ['HELLO', 'IDENTITY_PROGRAM', 'IDENTITY', 'STATEFUL', 'logger', 'TaskBuffer', 'draw', 'Prompt', 'write_prompt',
-           'Attempt', 'Candidate', 'sampling', 'propose', 'verify', 'attempt', 'check_answers', 'score', 'Row',
-           'rows_of', 'by_member', 'experiences', 'Budget', 'mean', 'Anchor', 'Session', 'build_session', 'role_record',
-           'member_records', 'problem_record', 'failures', 'warn_format', 'metrics_record', 'teacher_proposals',
-           'student_attempts', 'update', 'match_result', 'rate_matches', 'evolve', 'remember', 'measure_anchor',
-           'Stopwatch', 'populora_step', 'start_record', 'headline', 'run_loop', 'build_population', 'train',
-           'fresh_problems', 'practise', 'paired_gain', 'train_student']
+           'Attempt', 'Candidate', 'sampling', 'propose', 'verify', 'attempt', 'check_answers', 'score', 'Repetition',
+           'Row', 'rows_of', 'by_member', 'experiences', 'Budget', 'mean', 'Anchor', 'Session', 'build_session',
+           'role_record', 'member_records', 'problem_record', 'failures', 'warn_format', 'metrics_record',
+           'teacher_proposals', 'student_attempts', 'update', 'match_result', 'rate_matches', 'evolve', 'remember',
+           'measure_anchor', 'Stopwatch', 'populora_step', 'start_record', 'headline', 'run_loop', 'build_population',
+           'train', 'fresh_problems', 'practise', 'paired_gain', 'train_student']
 
-# %% ../nbs/13_training.ipynb #7848a1bb
+# %% ../nbs/13_training.ipynb #adbeb9a8
 import json
 import logging
 import time
@@ -26,7 +26,9 @@ import torch
 from fastcore.basics import patch
 
 from .bases import Base, load_base
-from .diversity import Coverage, DuplicateFilter, complexity, exploit_counts, mean_complexity, problem_flags
+from .diversity import (Coverage, DuplicateFilter, MemoryBank, ProgramAbstraction, SkillEncoder, bleu_similarity, clusters, complexity,
+                                cosine_similarity, exploit_counts, in_zone, mean_complexity, penalty_report, problem_flags, repetition_penalty)
+from .engines import choose_engine
 from .evolution import Replacement
 from .generator import LEVELS, anchor_set, generate_problem, is_held_out
 from .lora import LoraPopulation
@@ -34,11 +36,11 @@ from .matchmaking import Ladder
 from .objectives import Experience, Learner
 from .problems import KINDS, FormatError, Problem, Proposal
 from .rewards import frac_zero_groups, grpo_advantages, reinforce_pp_advantages, solve_rate, student_reward, teacher_reward
-from .rollouts import Request, Sample, choose_engine
+from .rollouts import Request, Sample
 from .runs import PopuloraConfig, Progress, RewardConfig, RunFolder, SolvingConfig, StopFlag, derive_seed, named_rng
 from .verifier import Sandbox
 
-# %% ../nbs/13_training.ipynb #a06a2eca
+# %% ../nbs/13_training.ipynb #9f966b6d
 HELLO = "'Hello World'"
 IDENTITY_PROGRAM = "def f(x):\n    return x"
 IDENTITY = {
@@ -77,7 +79,7 @@ class TaskBuffer:
 
     def load_state_dict(self, state: list): self.entries = [(step, Problem.from_dict(problem)) for step, problem in state]
 
-# %% ../nbs/13_training.ipynb #e6954c8f
+# %% ../nbs/13_training.ipynb #56bf2c3a
 def draw(
     items: Sequence, # what to draw from
     n: int, # how many at most
@@ -87,7 +89,7 @@ def draw(
     n = min(n, len(items))
     return [items[i] for i in rng.choice(len(items), size=n, replace=False)] if n else []
 
-# %% ../nbs/13_training.ipynb #d2044244
+# %% ../nbs/13_training.ipynb #e0c93a54
 @dataclass(frozen=True)
 class Prompt:
     "One request for proposals."
@@ -117,7 +119,7 @@ def write_prompt(
         if len(ids) <= options.max_prompt: return Prompt(member, kind, index, tuple(ids), program)
     raise ValueError(f"proposals.max_prompt={options.max_prompt}: the shortest {kind} prompt has {len(ids)} tokens, set it to that or more")
 
-# %% ../nbs/13_training.ipynb #ba0aae02
+# %% ../nbs/13_training.ipynb #580f76d7
 @dataclass
 class Attempt:
     "One answer of one solver to one problem."
@@ -144,12 +146,13 @@ class Candidate:
     solve_ids: tuple[int, ...] = () # the solver's prompt
     attempts: list[Attempt] = field(default_factory=list)
     solve_rate: float | None = None # None = no known attempt
+    penalty: float | None = None # for repetition, where it is switched on
     reward: float = float("nan") # the proposer's; NaN = unknown
 
     @property
     def well_formed(self) -> bool: return self.proposal is not None
 
-# %% ../nbs/13_training.ipynb #30fc89b3
+# %% ../nbs/13_training.ipynb #988cf1fc
 def sampling(
     options, # a section with temperature, top_p, top_k, max_tokens
 ) -> dict: # arguments of Request
@@ -175,7 +178,7 @@ def propose(
         except FormatError as error: candidate.reason = error.reason
     return candidates
 
-# %% ../nbs/13_training.ipynb #66ae8aa5
+# %% ../nbs/13_training.ipynb #b49e946e
 def verify(
     box: Sandbox,
     base: Base,
@@ -195,7 +198,7 @@ def verify(
         candidate.reason = None
         candidate.complexity, candidate.flags = complexity(candidate.problem.program), problem_flags(candidate.problem, seen)
 
-# %% ../nbs/13_training.ipynb #8d240ccf
+# %% ../nbs/13_training.ipynb #f4297756
 def attempt(
     engine, # a rollout engine
     candidates: Sequence[Candidate], # those with a solver are attempted
@@ -224,7 +227,7 @@ def check_answers(
     for (_, attempt), verdict in zip(parsed, box.check_many([(problem, attempt.answer) for problem, attempt in parsed])):
         attempt.correct, attempt.well_formed, attempt.reason = verdict.correct, verdict.well_formed, verdict.reason
 
-# %% ../nbs/13_training.ipynb #8dc0cf0b
+# %% ../nbs/13_training.ipynb #44341739
 def score(
     candidates: Sequence[Candidate],
 ):
@@ -234,7 +237,39 @@ def score(
         candidate.reward = teacher_reward(candidate.valid, candidate.solve_rate)
         for attempt in candidate.attempts: attempt.reward = student_reward(attempt.correct, attempt.well_formed)
 
-# %% ../nbs/13_training.ipynb #280e21c5
+# %% ../nbs/13_training.ipynb #a651c2ef
+class Repetition:
+    "R-Diverse's penalties for teachers."
+
+    def __init__(
+        self,
+        options, # TrainingSection
+    ):
+        self.options, self.skills = options, SkillEncoder(ProgramAbstraction())
+        self.memory = MemoryBank(options.gamma, options.tau_max, options.tau_mean)
+
+    def similarity(self, programs: Sequence[str]) -> tuple[np.ndarray, float]: # (n, n), and the distance at which clusters stop to merge
+        if self.options.diversity == "bleu": return bleu_similarity(programs), 0.5
+        return cosine_similarity(self.skills(programs)), self.options.distance
+
+    def charge(
+        self,
+        candidates: Sequence[Candidate], # of one step, scored; the rewards of valid ones fall
+        step: int,
+    ) -> dict | None: # "n", "mean", "variance", "positive", "constant", "clusters", "memory"; None when nothing was charged
+        "Subtract the penalties, then remember."
+        options, rated = self.options, [c for c in candidates if c.valid and c.prompt.kind != "code_f"]
+        if options.diversity == "none" or not rated: return None
+        programs = [c.problem.program for c in rated]
+        similarity, distance = self.similarity(programs)
+        penalty = options.alpha * repetition_penalty(similarity, distance)
+        if options.diversity == "map+sam": penalty = penalty + options.beta * self.memory.penalty(self.skills(programs))
+        for c, value in zip(rated, penalty): c.penalty, c.reward = float(value), c.reward - float(value)
+        kept = [c.problem.program for c in rated if in_zone(c.solve_rate, options.low, options.high)] if options.diversity == "map+sam" else []
+        if kept: self.memory.add(kept, self.skills(kept), [None] * len(kept), step)
+        return {**penalty_report(penalty, "training.diversity", clusters(similarity, distance)), "memory": len(self.memory)}
+
+# %% ../nbs/13_training.ipynb #a1c2189c
 @dataclass(frozen=True)
 class Row:
     "One sampled sequence as the update sees it."
@@ -273,7 +308,7 @@ def experiences(
                  for row, advantage in zip(mine, advantages) if row.reward == row.reward]
     return made
 
-# %% ../nbs/13_training.ipynb #2b746705
+# %% ../nbs/13_training.ipynb #6d09b72d
 class Budget:
     "Sequences, tokens and optimizer steps so far."
 
@@ -298,7 +333,7 @@ class Budget:
 
     def load_state_dict(self, state: dict): self.counts = json.loads(json.dumps(state))
 
-# %% ../nbs/13_training.ipynb #73dacbeb
+# %% ../nbs/13_training.ipynb #334c3a13
 def mean(
     values, # numbers; None and NaN are left out
 ) -> float | None: # None when nothing is left
@@ -306,7 +341,7 @@ def mean(
     known = [float(value) for value in values if value is not None and value == value]
     return sum(known) / len(known) if known else None
 
-# %% ../nbs/13_training.ipynb #04906933
+# %% ../nbs/13_training.ipynb #28991db6
 class Anchor:
     "The held-out problems, ready to ask."
 
@@ -351,7 +386,7 @@ class Anchor:
         return {"mean": share(lambda item: True), **{kind: share(lambda item: item.kind == kind) for kind in kinds},
                 "levels": {str(level): share(lambda item: item.level == level) for level in levels}, "n": len(known)}
 
-# %% ../nbs/13_training.ipynb #04fc2d23
+# %% ../nbs/13_training.ipynb #b5d9775d
 @dataclass
 class Session:
     "Everything a step reads and changes."
@@ -370,6 +405,7 @@ class Session:
     replacement: Replacement | None = None
     seen: DuplicateFilter = field(default_factory=DuplicateFilter) # all valid problems so far
     warned: set = field(default_factory=set) # what has been warned about
+    repetition: Repetition | None = None # penalties of teachers, where they are switched on
 
     def members(self, *roles: str) -> list[str]:
         "Names of the members in these roles."
@@ -378,7 +414,7 @@ class Session:
     @property
     def solvers(self) -> list[str]: return self.members("student", "agent")
 
-# %% ../nbs/13_training.ipynb #226686c9
+# %% ../nbs/13_training.ipynb #297f6665
 def build_session(
     config, # PopuloraConfig or AzrConfig
     box: Sandbox,
@@ -404,7 +440,7 @@ def build_session(
     return Session(config, roles, base, box, population, make_engine(population, base.tokenizer), learner, buffers, Coverage(),
                    Budget(list(roles)), anchor, **parts)
 
-# %% ../nbs/13_training.ipynb #0ad99b47
+# %% ../nbs/13_training.ipynb #9d6a25f3
 STATEFUL = ("ladder", "replacement", "coverage", "budget", "seen")   # parts of a session that go into state.json
 
 @patch
@@ -420,6 +456,7 @@ def save(
     (folder/"state.json").write_text(json.dumps({**parts, "warned": sorted(self.warned)}))
     buffers = {owner: {kind: buffer.state_dict() for kind, buffer in mine.items()} for owner, mine in self.buffers.items()}
     (folder/"buffers.json").write_text(json.dumps(buffers))
+    if self.repetition is not None: self.repetition.memory.save(folder/"memory")
 
 @patch
 def load(
@@ -436,8 +473,9 @@ def load(
     self.warned = set(state["warned"])
     for owner, kinds in json.loads((folder/"buffers.json").read_text()).items():
         for kind, entries in kinds.items(): self.buffers[owner][kind].load_state_dict(entries)
+    if self.repetition is not None: self.repetition.memory.load(folder/"memory")
 
-# %% ../nbs/13_training.ipynb #9f8391a2
+# %% ../nbs/13_training.ipynb #fdc7658a
 def role_record(
     rows: Sequence[Row], # of one role
     **rates, # name -> values to average
@@ -470,7 +508,7 @@ def member_records(
         records[name] = record
     return records
 
-# %% ../nbs/13_training.ipynb #781ce30d
+# %% ../nbs/13_training.ipynb #d5140140
 def problem_record(
     session: Session,
     step: int,
@@ -482,8 +520,8 @@ def problem_record(
     return {"step": step, "id": c.id, "proposer": c.prompt.member, "version": version, "solver": c.solver if c.attempts else None,
             "kind": c.prompt.kind, "valid": c.valid, "reason": c.reason, "program": source.program if source else None,
             "inputs": list(source.inputs) if source else None, "outputs": list(c.problem.outputs) if c.problem else None,
-            "message": source.message if source else None, "solve_rate": c.solve_rate, "reward": c.reward, "flags": c.flags,
-            "complexity": c.complexity}
+            "message": source.message if source else None, "solve_rate": c.solve_rate, "penalty": c.penalty, "reward": c.reward,
+            "flags": c.flags, "complexity": c.complexity}
 
 def failures(
     candidates: Sequence[Candidate],
@@ -494,7 +532,7 @@ def failures(
     return (count(c.reason for c in candidates if not c.well_formed), count(a.reason for a in attempts if a.well_formed is False),
             count(c.reason for c in candidates if c.well_formed and not c.valid))
 
-# %% ../nbs/13_training.ipynb #dd7047e2
+# %% ../nbs/13_training.ipynb #4a01a1f5
 logger = logging.getLogger("populora")
 
 def warn_format(
@@ -510,7 +548,7 @@ def warn_format(
         logger.warning("%s: all %d sequences are malformed in the same way (%s); the base may not speak the template %r, see base.template",
                        role, n, reason, session.base.template.name)
 
-# %% ../nbs/13_training.ipynb #3b5723c2
+# %% ../nbs/13_training.ipynb #bb5a6c1f
 def metrics_record(
     session: Session,
     step: int,
@@ -538,7 +576,7 @@ def metrics_record(
             "format_failures": dict(sorted((Counter(proposal_failures) + Counter(answer_failures)).items())), "invalid": invalid,
             "anchor": anchor, "budget": session.budget.state_dict()}
 
-# %% ../nbs/13_training.ipynb #3711ddf7
+# %% ../nbs/13_training.ipynb #d2746255
 def teacher_proposals(
     session: Session,
     step: int,
@@ -558,7 +596,7 @@ def teacher_proposals(
     for candidate in candidates: session.budget.add("proposer", candidate.prompt.member, [candidate.sample])
     return candidates
 
-# %% ../nbs/13_training.ipynb #da415600
+# %% ../nbs/13_training.ipynb #84d94a83
 def student_attempts(
     session: Session,
     candidates: Sequence[Candidate], # verified
@@ -571,7 +609,7 @@ def student_attempts(
     attempt(session.engine, candidates, options, options.samples, session.config.seed, step)
     for candidate in candidates: session.budget.add("solver", candidate.solver, [attempt.sample for attempt in candidate.attempts])
 
-# %% ../nbs/13_training.ipynb #b22d9b2f
+# %% ../nbs/13_training.ipynb #76368836
 def update(
     session: Session,
     made: Sequence[Experience],
@@ -581,7 +619,7 @@ def update(
     session.budget.steps([member for member in session.roles if member in updates])
     return updates
 
-# %% ../nbs/13_training.ipynb #a54defb3
+# %% ../nbs/13_training.ipynb #ec6e0b30
 def match_result(
     candidates: Sequence[Candidate], # of one teacher
 ) -> tuple[float | None, int]: # solve rate (None: no valid problem, NaN: unknown), number of valid problems
@@ -601,7 +639,7 @@ def rate_matches(
     results = [(teacher, student, *match_result([c for c in candidates if c.prompt.member == teacher])) for teacher, student in pairs]
     return session.ladder.record_step(results, step)
 
-# %% ../nbs/13_training.ipynb #04e4d76b
+# %% ../nbs/13_training.ipynb #c1de1f83
 def evolve(
     session: Session,
     step: int,
@@ -620,7 +658,7 @@ def remember(
     for candidate in candidates:
         if candidate.valid: session.buffers[owner(candidate)][candidate.prompt.kind].add(step, candidate.problem)
 
-# %% ../nbs/13_training.ipynb #3866fea0
+# %% ../nbs/13_training.ipynb #20574328
 def measure_anchor(
     session: Session,
     step: int, # steps done; 0 before training
@@ -635,7 +673,7 @@ def measure_anchor(
     found = {name: session.anchor.accuracy(attempts) for name, attempts in made.items()}
     return found if step else {name: found[None] for name in session.solvers}
 
-# %% ../nbs/13_training.ipynb #a0775ca6
+# %% ../nbs/13_training.ipynb #998c281a
 class Stopwatch:
     "Seconds by phase."
 
@@ -650,7 +688,7 @@ class Stopwatch:
 
     def total(self) -> dict: return {**self.seconds, "total": time.perf_counter() - self.start}
 
-# %% ../nbs/13_training.ipynb #53a18747
+# %% ../nbs/13_training.ipynb #46073868
 def populora_step(
     session: Session,
     step: int, # counted from 1
@@ -663,6 +701,7 @@ def populora_step(
     with watch("solve"): student_attempts(session, candidates, pairs, step)
     with watch("check"): check_answers(session.box, session.base, [(c.problem, a) for c in candidates for a in c.attempts])
     score(candidates)
+    charged = session.repetition.charge(candidates, step) if session.repetition else None
     rows = rows_of(candidates)
     with watch("train"): updates = update(session, experiences(rows, session.config.rewards))
     with watch("rate"): matches = rate_matches(session, candidates, pairs, step)
@@ -670,11 +709,11 @@ def populora_step(
     with watch("evolve"): births = evolve(session, step)
     remember(session, candidates, step)
     answered = [(c.solver, c.prompt.kind, a) for c in candidates for a in c.attempts]
-    metrics = metrics_record(session, step, candidates, answered, rows, updates, anchor)
+    metrics = metrics_record(session, step, candidates, answered, rows, updates, anchor) | {"diversity": charged}
     problems = [problem_record(session, step, versions[c.prompt.member], c) for c in candidates]
     return {"metrics": [metrics], "problems": problems, "matches": matches, "births": births, "timings": [{"step": step, "seconds": watch.total()}]}
 
-# %% ../nbs/13_training.ipynb #6d580566
+# %% ../nbs/13_training.ipynb #bca4945d
 def start_record(
     session: Session,
 ) -> dict: # log -> records
@@ -693,7 +732,7 @@ def headline(
     return {"solve": metrics["roles"]["solver"]["solve_rate"], "valid": metrics["roles"]["proposer"]["valid_rate"],
             "lines": (metrics["complexity"] or {}).get("lines"), "cells": metrics["coverage"]["cells"], "anchor": mean(scores), "s/step": seconds}
 
-# %% ../nbs/13_training.ipynb #ef8b4c38
+# %% ../nbs/13_training.ipynb #b032c310
 def run_loop(
     config, # PopuloraConfig or AzrConfig
     run_dir, # folder of the run
@@ -724,7 +763,7 @@ def run_loop(
         finally: session.population.close()
         return run.path
 
-# %% ../nbs/13_training.ipynb #ad696be6
+# %% ../nbs/13_training.ipynb #edfffbe3
 def build_population(
     config: PopuloraConfig,
     box: Sandbox,
@@ -741,7 +780,8 @@ def build_population(
                     draw_probability=m.draw_probability, confidence=m.confidence)
     operators = {name: getattr(e, name) for name in ("mutations", "crossovers") if getattr(e, name)}
     replacement = Replacement(e.interval, e.fraction, e.crossover_rate, newborn=e.newborn, grace=e.grace, selection=e.selection, **operators)
-    return build_session(config, box, roles, base, engine, buffers, ladder=ladder, replacement=replacement)
+    repetition = Repetition(config.training) if config.training.diversity != "none" else None
+    return build_session(config, box, roles, base, engine, buffers, ladder=ladder, replacement=replacement, repetition=repetition)
 
 def train(
     config: PopuloraConfig,
@@ -753,7 +793,7 @@ def train(
     "Train a population."
     return run_loop(config, run_dir, resume, lambda config, box: build_population(config, box, base, engine), populora_step)
 
-# %% ../nbs/13_training.ipynb #28571b79
+# %% ../nbs/13_training.ipynb #f0334118
 def fresh_problems(
     kind: str,
     n: int, # how many
@@ -784,7 +824,7 @@ def practise(
     check_answers(box, base, [(problems[i], trial) for i, trial in trials])
     return [Row(member, (member, i), asked[i], trial.sample, student_reward(trial.correct, trial.well_formed)) for i, trial in trials]
 
-# %% ../nbs/13_training.ipynb #4a1f3f94
+# %% ../nbs/13_training.ipynb #426f24aa
 def paired_gain(
     before: Sequence[Attempt], # of some problems, those of one problem together
     after: Sequence[Attempt], # of the same problems, in the same order
@@ -798,7 +838,7 @@ def paired_gain(
     means = rng.choice(gains, (draws, problems)).mean(1)
     return float(gains.mean()), *map(float, np.quantile(means, (0.025, 0.975)))
 
-# %% ../nbs/13_training.ipynb #22ac8218
+# %% ../nbs/13_training.ipynb #7a4ec668
 def train_student(
     base: Base,
     kind: str, # of the problems
