@@ -6,22 +6,22 @@
 __all__ = ['STYLES', 'GROUPS', 'PACKING', 'HARNESS', 'RUNNER', 'CALL', 'PART', 'MAX_PARTS', 'MAX_TEXT', 'CODE_STOPS', 'FENCE',
            'COMPARED_AS_SETS', 'SPECIAL', 'COMPARED_TO_NONE', 'MBPP_TUPLES', 'HUMANEVAL_PLUS', 'MBPP_PLUS', 'NUMBER',
            'WORD_EXEMPLARS', 'MATHS_EXEMPLARS', 'GREEDY', 'MEAN_OF_32', 'MATHS', 'LETTERS', 'CHOICE_END', 'CHOICES',
-           'GENERAL', 'CRUX_EXAMPLES', 'CRUX_END', 'CRUX_TASK', 'CRUXEVAL', 'SCRIPTS', 'LIVECODEBENCH', 'ANCHOR',
-           'BENCHMARKS', 'Item', 'Score', 'DataError', 'find_file', 'read_rows', 'Benchmark', 'hub_rows', 'load_items',
-           'metric_name', 'unpack', 'Outputs', 'read_parts', 'Run', 'call_outputs', 'evaluation_box', 'cut', 'parses',
-           'longest_program', 'stop_line', 'defines', 'definitions', 'find_program', 'has_body', 'close_to',
-           'all_floats', 'pyramid_area', 'digit_distance', 'special', 'same_outputs', 'tupled', 'mbpp_arguments',
-           'EvalPlus', 'solution_of', 'limits_of', 'is_digest', 'ask', 'code_prompt', 'code_item', 'first_answer',
-           'maths_answer', 'number_answer', 'word_prompt', 'maths_prompt', 'MathsScorer', 'without_algebra', 'within',
-           'row_id', 'maths_item', 'maths_set', 'options_of', 'choice_item', 'choice_prompt', 'mmlu_pro_letter',
-           'score_mmlu_pro', 'judge_text', 'supergpqa_letter', 'score_supergpqa', 'bbeh_answer', 'bbeh_same',
-           'score_bbeh', 'bbeh_prompt', 'bbeh_item', 'crux_block', 'crux_prompt', 'crux_answer', 'crux_scorer',
-           'judge_value', 'vocabulary', 'base_language', 'in_language', 'crux_item', 'crux_benchmark', 'TextUnpickler',
-           'decode_tests', 'lcb_item', 'lcb_prompt', 'same_lines', 'as_decimals', 'plain_lists', 'score_lcb', 'lcb_job',
-           'lcb_parts', 'lcb_program', 'judge_tests', 'read_reply', 'score_anchor', 'AnchorBenchmark', 'anchor_prompt',
-           'find_benchmark']
+           'GENERAL', 'CRUX_EXAMPLES', 'CRUX_END', 'CRUX_TASK', 'CRUXEVAL', 'SCRIPTS', 'LCB_FILES', 'LIVECODEBENCH',
+           'ANCHOR', 'BENCHMARKS', 'Item', 'Score', 'DataError', 'find_file', 'is_packed', 'read_rows', 'Benchmark',
+           'hub_rows', 'load_items', 'metric_name', 'unpack', 'Outputs', 'read_parts', 'Run', 'call_outputs',
+           'evaluation_box', 'cut', 'parses', 'longest_program', 'stop_line', 'defines', 'definitions', 'find_program',
+           'has_body', 'close_to', 'all_floats', 'pyramid_area', 'digit_distance', 'special', 'same_outputs', 'tupled',
+           'mbpp_arguments', 'EvalPlus', 'solution_of', 'limits_of', 'is_digest', 'ask', 'code_prompt', 'code_item',
+           'first_answer', 'maths_answer', 'number_answer', 'word_prompt', 'maths_prompt', 'MathsScorer',
+           'without_algebra', 'within', 'row_id', 'maths_item', 'maths_set', 'options_of', 'choice_item',
+           'choice_prompt', 'mmlu_pro_letter', 'score_mmlu_pro', 'judge_text', 'supergpqa_letter', 'score_supergpqa',
+           'bbeh_answer', 'bbeh_same', 'score_bbeh', 'bbeh_prompt', 'bbeh_item', 'crux_block', 'crux_prompt',
+           'crux_answer', 'crux_scorer', 'judge_value', 'vocabulary', 'base_language', 'in_language', 'crux_item',
+           'crux_benchmark', 'TextUnpickler', 'decode_tests', 'lcb_item', 'lcb_prompt', 'same_lines', 'as_decimals',
+           'plain_lists', 'score_lcb', 'lcb_job', 'lcb_parts', 'lcb_program', 'judge_tests', 'read_reply',
+           'score_anchor', 'AnchorBenchmark', 'anchor_prompt', 'find_benchmark']
 
-# %% ../nbs/15a_benchmarks.ipynb #b445362f
+# %% ../nbs/15a_benchmarks.ipynb #db5f4fef
 import ast
 import difflib
 import gzip
@@ -48,7 +48,7 @@ from .generator import anchor_set
 from .problems import TEMPLATES, FormatError, Problem, canonical_literal
 from .verifier import Outcome, Sandbox, make_job, same_value
 
-# %% ../nbs/15a_benchmarks.ipynb #1145b3cb
+# %% ../nbs/15a_benchmarks.ipynb #d63bff94
 @dataclass(frozen=True)
 class Item:
     "One question of a benchmark."
@@ -65,7 +65,7 @@ class Score:
     reason: str = "" # "ok", "wrong", or what went wrong
     parts: Mapping = field(default_factory=dict) # verdicts under several rules
 
-# %% ../nbs/15a_benchmarks.ipynb #72ad8b84
+# %% ../nbs/15a_benchmarks.ipynb #e30a3d65
 class DataError(ValueError):
     "A data folder or file that cannot be used; the message names it."
 
@@ -80,6 +80,10 @@ def find_file(
         if os.path.isfile(path): return path
     raise DataError(f"data={folder!r}: neither {stem}.jsonl nor {stem}.jsonl.gz is in this folder")
 
+def is_packed(path: str) -> bool:
+    "Whether a file is, or should be, a gzip file (a cache may have taken its ending away)."
+    with open(path, "rb") as file: return path.endswith(".gz") or file.read(2) == b"\x1f\x8b"
+
 def read_rows(
     path: str, # a `.jsonl` or `.jsonl.gz` file
     limit: int | None = None, # stop after so many rows
@@ -87,7 +91,7 @@ def read_rows(
     "The rows of a file of JSON lines."
     rows, number = [], 0  # the number of the last line that could be read
     try:
-        with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8", newline="\n") as file:
+        with (gzip.open if is_packed(path) else open)(path, "rt", encoding="utf-8", newline="\n") as file:
             for line in file:
                 number += 1
                 if limit is not None and len(rows) >= limit: break
@@ -99,7 +103,7 @@ def read_rows(
     if not rows: raise DataError(f"{path}: the file holds no rows")
     return rows
 
-# %% ../nbs/15a_benchmarks.ipynb #5c4a0793
+# %% ../nbs/15a_benchmarks.ipynb #69738323
 STYLES = ("chat", "base", "compact")
 GROUPS = ("code", "maths", "general", "in_domain")
 
@@ -115,6 +119,7 @@ class Benchmark:
     prompt: Callable # (item, style, n_shot) -> str or a list of messages
     score: Callable # (items, texts, box) -> list of Score; one text an item
     hub: tuple = () # (data set id, config or None, split) on the hub
+    urls: tuple = () # the authors' own files, where the hub has none that keeps all fields
     max_tokens: int = 1024 # new tokens a reply may have
     stop: tuple = () # texts that end a reply in the base style
     samples: int = 1 # replies an item
@@ -131,18 +136,20 @@ class Benchmark:
         if repeated: raise DataError(f"{self.name}: {repeated} items have an id that another has")
         return items
 
-# %% ../nbs/15a_benchmarks.ipynb #87c27f85
+# %% ../nbs/15a_benchmarks.ipynb #cd0292c4
 def hub_rows(benchmark: Benchmark, limit: int | None = None) -> list[dict]:
     "The rows of a benchmark from the hub."
-    if not benchmark.hub: raise DataError(f"{benchmark.name}: no data set on the hub is known; give a folder with `data`")
-    try: from datasets import load_dataset
+    if not benchmark.hub and not benchmark.urls: raise DataError(f"{benchmark.name}: no data set on the hub is known; give a folder with `data`")
+    try: import datasets
     except ImportError: raise DataError(f"{benchmark.name}: the hub needs `pip install datasets`; or give a folder with `data`") from None
-    name, config, split = benchmark.hub
-    try: rows = load_dataset(name, config, split=split)
+    try:
+        if benchmark.urls: return [row for path in datasets.DownloadManager().download(list(benchmark.urls)) for row in read_rows(path)][:limit]
+        name, config, split = benchmark.hub
+        return [dict(row, row=number) for number, row in enumerate(islice(datasets.load_dataset(name, config, split=split), limit))]
+    except DataError: raise
     except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-        raise DataError(f"{benchmark.name}: {name} could not be read from the hub ({why}); or give a folder with `data`") from error
-    return [dict(row, row=number) for number, row in enumerate(islice(rows, limit))]
+        why = f"{type(error).__name__}: {str(error)[:300]}"
+        raise DataError(f"{benchmark.name}: the data could not be fetched ({why}); or give a folder with `data`") from error
 
 def load_items(
     benchmark, # a `Benchmark`, or a name in `BENCHMARKS`
@@ -158,7 +165,7 @@ def metric_name(benchmark: Benchmark, items: Sequence[Item]) -> str:
     "What the number over these items is: an item may carry a weaker metric of its own."
     return ", ".join(sorted({item.fields.get("metric", benchmark.metric) for item in items})) or benchmark.metric
 
-# %% ../nbs/15a_benchmarks.ipynb #1f06979e
+# %% ../nbs/15a_benchmarks.ipynb #a3577544
 PACKING = '''
 import base64, hashlib, io, json, math, signal, sys, time, zlib
 
@@ -186,7 +193,7 @@ def unpack(v):
     return complex(*x) if kind == "c" else int(x, 16) if kind == "i" else bytes.fromhex(x)
 '''
 
-# %% ../nbs/15a_benchmarks.ipynb #4627445c
+# %% ../nbs/15a_benchmarks.ipynb #d22f0b70
 HARNESS = PACKING + '''
 def at_once(v):
     try:
@@ -230,7 +237,7 @@ def unpack(tree: object) -> object:
     if kind == "q": return Fraction(unpack(x[0]), unpack(x[1]))
     return complex(*x) if kind == "c" else int(x, 16) if kind == "i" else bytes.fromhex(x)
 
-# %% ../nbs/15a_benchmarks.ipynb #33df635b
+# %% ../nbs/15a_benchmarks.ipynb #c705cce1
 RUNNER = '''
 def late(*_): raise TimeoutError("the time limit of one input")
 
@@ -258,7 +265,7 @@ def report(out, failure, notes, hashed, part, size):
     return len(text), text[part * size : (part + 1) * size], notes
 '''
 
-# %% ../nbs/15a_benchmarks.ipynb #e70619b7
+# %% ../nbs/15a_benchmarks.ipynb #8f1b812f
 CALL = HARNESS + RUNNER + '''
 def f(source, entry, inputs, limits, keep, hashed, part, size):
     signal.signal(signal.SIGPROF, late)
@@ -299,7 +306,7 @@ def read_parts(outcomes: Sequence[Outcome]) -> Outputs:
         return Outputs(tuple((str(kind), unpack(tree)) for kind, tree in values), slow, str(failure), bool(notes.get("floats")), len(reports))
     except Exception as error: return Outputs(failure=f"crashed: an unreadable report ({type(error).__name__})")
 
-# %% ../nbs/15a_benchmarks.ipynb #4bb32f1a
+# %% ../nbs/15a_benchmarks.ipynb #b2fc1ae5
 @dataclass(frozen=True)
 class Run:
     "A solution and the inputs to run it on."
@@ -335,7 +342,7 @@ def evaluation_box(**options) -> Sandbox: # as for `Sandbox`
     preload = [name for name in ("numpy", "math_verify") if find_spec(name)]
     return Sandbox(**{"timeout": 10.0, "memory_mb": 4096, "preload": preload, **options})
 
-# %% ../nbs/15a_benchmarks.ipynb #d7c8d36b
+# %% ../nbs/15a_benchmarks.ipynb #3d8d9cb2
 CODE_STOPS = ("<|endoftext|>", "<|endofmask|>", "</s>", "\nif __name__", "\ndef main(", "\nprint(")
 FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -369,7 +376,7 @@ def stop_line(text: str, most: int) -> int: # lines to keep
     except (ValueError, RecursionError, MemoryError): return 0
     return most
 
-# %% ../nbs/15a_benchmarks.ipynb #81a9f5ec
+# %% ../nbs/15a_benchmarks.ipynb #d1bf6a90
 def defines(text: str, entry: str) -> bool:
     "Whether a program defines a function (or class, or name) at the outermost level."
     tree = parses(text)
@@ -393,11 +400,14 @@ def find_program(
     stops: Sequence[str] = CODE_STOPS, # where a continuation ends
 ) -> str | None: # a whole program, None when there is none
     "The program in a reply: a continuation of the prompt, a fenced block, or the longest run of lines that parses."
+    reply = reply.split("</think>")[-1]
     first = next((line for line in reply.split("\n") if line.strip()), "")
-    if first[:1] in " \t" and first.strip(): return prompt + cut(reply, stops)
+    if first[:1] in " \t" and first.strip():
+        program = prompt + cut(reply, stops)
+        return program if parses(program) else longest_program(program) or program
     blocks = [block for block in FENCE.findall(reply) if block.strip()]
     programs = [definitions(block if parses(block) else longest_program(block)) for block in blocks] or [definitions(longest_program(reply))]
-    for program in programs:
+    for program in reversed(programs):
         if defines(program, entry): return program
     bodies = [*(prompt + "\n" + block for block in blocks), prompt + cut(reply, stops)]
     whole = next((body for body in bodies if defines(body, entry) and has_body(body, entry)), None)
@@ -408,7 +418,7 @@ def has_body(text: str, entry: str) -> bool:
     functions = [n for n in parses(text).body if isinstance(n, ast.FunctionDef) and n.name == entry]
     return any(not isinstance(s, (ast.Pass, ast.Expr)) for f in functions for s in f.body)
 
-# %% ../nbs/15a_benchmarks.ipynb #6c9d7132
+# %% ../nbs/15a_benchmarks.ipynb #93bc4a70
 COMPARED_AS_SETS = ("similar_elements", "find_char_long", "common_in_nested_lists", "extract_singly", "larg_nnum", "intersection_array",
     "find_dissimilar", "Diff")
 SPECIAL = ("find_zero", "sum_div", "surface_Area", "digit_distance_nums")
@@ -444,7 +454,7 @@ def special(entry: str, arguments: Sequence, out: object, atol: float) -> bool: 
         return entry == "digit_distance_nums" and out == digit_distance(*arguments)
     except Exception: return False
 
-# %% ../nbs/15a_benchmarks.ipynb #5066117d
+# %% ../nbs/15a_benchmarks.ipynb #f62d994e
 def same_outputs(
     dataset: str, # "humaneval" or "mbpp"
     entry: str, # name of the function
@@ -466,7 +476,7 @@ def same_outputs(
         if not exact and (atol == 0 or kind != gold_kind or not close_to(out, gold, atol)): return False
     return True
 
-# %% ../nbs/15a_benchmarks.ipynb #7f7e9901
+# %% ../nbs/15a_benchmarks.ipynb #082074eb
 MBPP_TUPLES = {
     ((0,), None): (2, 116, 132, 143, 222, 261, 273, 394, 399, 421, 424, 429, 470, 560, 579, 596, 616, 630, 726, 740, 744, 809),
     ((1,), None): (63, 64, 70, 94, 120, 237, 272, 299, 400, 409, 417, 438, 473, 614, 780), ((1,), 0): (75, 413, 444, 722, 753), ((0,), 1): (106, 750),
@@ -487,7 +497,7 @@ def mbpp_arguments(number: int, arguments: Sequence) -> list:
     depths, which = next((key for key, tasks in MBPP_TUPLES.items() if number in tasks), ((), None))
     return [tupled(a, depths if which in (None, place) else ()) for place, a in enumerate(arguments)]
 
-# %% ../nbs/15a_benchmarks.ipynb #283adafe
+# %% ../nbs/15a_benchmarks.ipynb #7ec74db5
 class EvalPlus:
     "Scores replies to HumanEval+ or MBPP+."
     def __init__(self, dataset: str): self.dataset, self.known = dataset, {} # item id -> part -> (packed inputs, golds)
@@ -526,7 +536,7 @@ def solution_of(item: Item) -> str:
     "The canonical solution as a whole program."
     return item.fields["prompt"] + item.fields["canonical_solution"]
 
-# %% ../nbs/15a_benchmarks.ipynb #a17857d9
+# %% ../nbs/15a_benchmarks.ipynb #2d7170dd
 @patch
 def judge(self: EvalPlus, items: Sequence[Item], programs: Sequence[str | None], box: Sandbox) -> list[Score]:
     "Judge one program an item: first the base inputs, then the plus inputs of those that passed."
@@ -565,7 +575,7 @@ def is_digest(outputs: Outputs) -> bool:
     "Whether outputs came as a hash."
     return len(outputs.values) == 2 and outputs.values[0][0] == "sha256"
 
-# %% ../nbs/15a_benchmarks.ipynb #ecc0dfdd
+# %% ../nbs/15a_benchmarks.ipynb #b7a2aaec
 def ask(text: str) -> list[dict]:
     "One message of a user."
     return [{"role": "user", "content": text}]
@@ -585,11 +595,13 @@ def code_item(row: Mapping) -> Item:
     return Item(row["task_id"], row["prompt"], None, {"atol": 0, **row})
 
 HUMANEVAL_PLUS = Benchmark("humaneval_plus", "HumanEval+", "code", "pass@1", "humaneval_plus.test", code_item, code_prompt, EvalPlus("humaneval"),
+    urls=("https://github.com/evalplus/humanevalplus_release/releases/download/v0.1.10/HumanEvalPlus.jsonl.gz",),
     stop=(*CODE_STOPS, "\ndef ", "\nclass ", "\nimport ", "\nfrom ", "\nassert "), max_tokens=768, primary="plus")
 MBPP_PLUS = Benchmark("mbpp_plus", "MBPP+", "code", "pass@1", "mbpp_plus.test", code_item, code_prompt, EvalPlus("mbpp"),
+    urls=("https://github.com/evalplus/mbppplus_release/releases/download/v0.2.0/MbppPlus.jsonl.gz",),
     stop=(*CODE_STOPS, '\n"""', "\nassert"), max_tokens=768, primary="plus")
 
-# %% ../nbs/15a_benchmarks.ipynb #1c5f1720
+# %% ../nbs/15a_benchmarks.ipynb #17e59f40
 NUMBER = r"-?\$?\d[\d,]*(?:\.\d+)?(?:/\d+)?"
 
 def first_answer(text: str, patterns: Sequence[str]) -> str | None:
@@ -607,7 +619,7 @@ def number_answer(text: str) -> str | None:
     "The same, for questions whose answer is a number; else the last number."
     return last_boxed(text) or first_answer(text, (rf"####\s*({NUMBER})", rf"(?i:answer\s+is):?\s*\**({NUMBER})", rf"({NUMBER})"))
 
-# %% ../nbs/15a_benchmarks.ipynb #67607681
+# %% ../nbs/15a_benchmarks.ipynb #4f6dc6a1
 WORD_EXEMPLARS = (
     ("A baker packs 4 boxes with 6 rolls each and keeps 5 rolls for himself. How many rolls did he bake?",
      "The boxes hold 4 * 6 = 24 rolls. With the 5 he keeps that is 24 + 5 = 29.", "29"),
@@ -648,7 +660,7 @@ def maths_prompt(item: Item, style: str, n_shot: int = 4) -> str | list[dict]:
     shown = "".join(f"Problem: {q}\nSolution: {working} The answer is $\\boxed{{{a}}}$.\n\n" for q, working, a in MATHS_EXEMPLARS[:n_shot])
     return f"{shown}Problem: {item.question}\nSolution:"
 
-# %% ../nbs/15a_benchmarks.ipynb #9b2de20e
+# %% ../nbs/15a_benchmarks.ipynb #4011a2ee
 class MathsScorer:
     "Scores replies whose answer is mathematics."
     def __init__(self, extract: Callable): self.extract, self.known = extract, {} # what algebra has told
@@ -692,7 +704,7 @@ def maths_item(row: Mapping) -> Item:
     context = f"{row['context']}\n\n" if row.get("context") else ""
     return Item(row_id(row), context + question, text, row)
 
-# %% ../nbs/15a_benchmarks.ipynb #84984a75
+# %% ../nbs/15a_benchmarks.ipynb #00e13f7b
 GREEDY = dict(max_tokens=4096, n_shot=4, stop=("\nProblem:", "\n\n\n"))
 MEAN_OF_32 = dict(GREEDY, samples=32, temperature=0.6)
 
@@ -712,7 +724,7 @@ MATHS = (
     maths_set("olympiadbench", "OlympiadBench", "olympiadbench_maths_en.test", ("Hothan/OlympiadBench", "OE_TO_maths_en_COMP", "train"),
     by=("subfield",), **GREEDY))
 
-# %% ../nbs/15a_benchmarks.ipynb #09d16391
+# %% ../nbs/15a_benchmarks.ipynb #0a46bebd
 LETTERS = "ABCDEFGHIJ"
 
 def options_of(item: Item) -> list[str]:
@@ -746,7 +758,7 @@ def judge_text(gold: str, answer: str | None) -> Score:
     "Judge an answer that is right when it is the same text."
     return Score(False, None, "no_answer") if answer is None else Score(answer == gold, answer, "ok" if answer == gold else "wrong")
 
-# %% ../nbs/15a_benchmarks.ipynb #a0e1847d
+# %% ../nbs/15a_benchmarks.ipynb #48163f7c
 def supergpqa_letter(text: str, options: Sequence[str]) -> str | None:
     "The letter in a reply, as SuperGPQA's authors find it."
     text = text.rstrip()[-20_000:]
@@ -764,7 +776,7 @@ def score_supergpqa(items: Sequence[Item], texts: Sequence[str], box: Sandbox | 
     "Judge one reply an item."
     return [judge_text(item.gold, supergpqa_letter(text, options_of(item))) for item, text in zip(items, texts)]
 
-# %% ../nbs/15a_benchmarks.ipynb #0a7a1697
+# %% ../nbs/15a_benchmarks.ipynb #ad7bbf83
 def bbeh_answer(text: str) -> str:
     "The answer in a reply, as BBEH's authors find it."
     for lead in ("The answer is:", "The final answer is ", "The final answer is: ", "The answer is "):
@@ -797,7 +809,7 @@ def bbeh_prompt(item: Item, style: str, n_shot: int = 0) -> str | list[dict]:
            'for a multiple-choice question the letter alone, as in "The answer is: (a)".')
     return ask(f"{item.question}\n\n{end}") if style == "chat" else f"{item.question}\n\n{end}\n\n"
 
-# %% ../nbs/15a_benchmarks.ipynb #49da63b6
+# %% ../nbs/15a_benchmarks.ipynb #0c69b27a
 def bbeh_item(row: Mapping) -> Item:
     "An item of BIG-Bench Extra Hard."
     return Item(row_id(row), row.get("question", row.get("input")), row.get("answer", row.get("target")), row)
@@ -811,7 +823,7 @@ GENERAL = (
     Benchmark("bbeh", "BBEH", "general", "accuracy", "bbeh.test", bbeh_item, bbeh_prompt, score_bbeh,
               hub=("MrLight/bbeh-eval", None, "train"), by=("task",), max_tokens=4096))
 
-# %% ../nbs/15a_benchmarks.ipynb #2d103350
+# %% ../nbs/15a_benchmarks.ipynb #31225cc0
 CRUX_EXAMPLES = (("def f(words):\n    return [w[0] for w in words]", "['ab', 'cd']", "['a', 'c']"),
     ("def f(n, s):\n    return s * n + '!'", "2, 'ho'", "'hoho!'"))
 CRUX_END = "Give the whole assertion between [ANSWER] and [/ANSWER]."
@@ -847,7 +859,7 @@ def crux_answer(kind: str, text: str) -> str | None:
     if kind == "code_i" and (whole := re.fullmatch(r"(?s)(?:assert\s+)?f\((.*)\)(?:\s*==.*)?", answer)): return whole[1].strip()
     return (answer.split("==")[-1] if answer.startswith("assert") else answer).strip() or None
 
-# %% ../nbs/15a_benchmarks.ipynb #9aa655ed
+# %% ../nbs/15a_benchmarks.ipynb #7e42b3c0
 def crux_scorer(kind: str) -> Callable:
     "The scorer of one of the two tasks."
     def score(items: Sequence[Item], texts: Sequence[str], box: Sandbox) -> list[Score]:
@@ -865,7 +877,7 @@ def judge_value(gold: str, answer: str | None, outcome: Outcome | None) -> Score
     right = same_value(outcome.value, canonical_literal(gold), "python")
     return Score(right, answer, "ok" if right else "wrong")
 
-# %% ../nbs/15a_benchmarks.ipynb #c0e4c7fb
+# %% ../nbs/15a_benchmarks.ipynb #49716bb1
 def vocabulary(program: str) -> set[str]:
     "The kinds of syntax, functions and methods in a program."
     nodes = list(ast.walk(ast.parse(program)))
@@ -896,7 +908,7 @@ def crux_benchmark(kind: str) -> Benchmark:
 
 CRUXEVAL = (crux_benchmark("code_i"), crux_benchmark("code_o"))
 
-# %% ../nbs/15a_benchmarks.ipynb #55a99423
+# %% ../nbs/15a_benchmarks.ipynb #47fb98eb
 class TextUnpickler(pickle.Unpickler):
     "Reads a pickled text; anything that needs a class is refused."
     def find_class(self, module, name): raise DataError(f"private tests may hold text only, not {module}.{name}")
@@ -925,7 +937,7 @@ def lcb_prompt(item: Item, style: str, n_shot: int = 0) -> str | list[dict]:
     text = f"{item.question}\n\n{form}\nAnswer with one ```python block that holds the whole program."
     return ask(text) if style == "chat" else f"### Problem\n{text}\n\n### Answer\n```python\n"
 
-# %% ../nbs/15a_benchmarks.ipynb #21c567d3
+# %% ../nbs/15a_benchmarks.ipynb #9aab8bde
 SCRIPTS = HARNESS + RUNNER + """
 import os
 
@@ -960,7 +972,7 @@ def f(source, name, inputs, limits, part, size):
     return report(*answers(call, json.loads(inputs), limits, pack), False, part, size)
 """
 
-# %% ../nbs/15a_benchmarks.ipynb #354625b2
+# %% ../nbs/15a_benchmarks.ipynb #c3f826f1
 def same_lines(out: str, gold: str) -> bool:
     "Whether two outputs are the same: line by line without outer spaces, or number by number."
     ones, twos = ([line.strip() for line in text.strip().split("\n")] for text in (out, gold))
@@ -977,7 +989,7 @@ def plain_lists(value: object) -> object:
     if isinstance(value, dict): return {k: plain_lists(v) for k, v in value.items()}
     return [plain_lists(v) for v in value] if isinstance(value, (list, tuple)) else value
 
-# %% ../nbs/15a_benchmarks.ipynb #bdab4337
+# %% ../nbs/15a_benchmarks.ipynb #77180cd6
 def score_lcb(items: Sequence[Item], texts: Sequence[str], box: Sandbox, seconds: float = 6.0) -> list[Score]:
     "Judge one reply an item: all tests must pass."
     programs = [lcb_program(text) for text in texts]
@@ -1000,6 +1012,7 @@ def lcb_parts(item: Item) -> int:
 
 def lcb_program(reply: str) -> str | None:
     "The program in a reply: the last fenced block, else the longest run of lines that parses."
+    reply = reply.split("</think>")[-1]
     blocks = [block for block in FENCE.findall(reply) if block.strip()]
     rest = cut(reply, ("\n```", "\n###"))
     return (blocks[-1] if blocks else rest if parses(rest) else longest_program(reply)).strip("\n") or None
@@ -1013,10 +1026,11 @@ def judge_tests(item: Item, program: str | None, found: Outputs | None) -> Score
     right = not found.failure and len(values) == len(golds) and all(map(same, values, golds))
     return Score(right, program, found.failure or ("ok" if right else "wrong"))
 
+LCB_FILES = "https://huggingface.co/datasets/livecodebench/code_generation_lite/resolve/main/test{}.jsonl"  # release v5 is the first five
 LIVECODEBENCH = Benchmark("livecodebench_v5", "LiveCodeBench v5", "code", "pass@1", "livecodebench_v5.statements", lcb_item, lcb_prompt, score_lcb,
-    hub=("livecodebench/code_generation_lite", "release_v5", "test"), max_tokens=4096, stop=("\n```", "\n###"), by=("difficulty",))
+    urls=tuple(LCB_FILES.format(part) for part in ("", 2, 3, 4, 5)), max_tokens=4096, stop=("\n```", "\n###"), by=("difficulty",))
 
-# %% ../nbs/15a_benchmarks.ipynb #82adc7fd
+# %% ../nbs/15a_benchmarks.ipynb #dd048fc5
 def read_reply(text: str, kind: str) -> str:
     "The answer in a tagged or a compact reply."
     return TEMPLATES["base" if "<answer>" in text else "compact"].parse_answer(text, kind)
@@ -1048,7 +1062,7 @@ def anchor_prompt(item: Item, style: str, n_shot: int = 0) -> str | list[dict]:
 ANCHOR = AnchorBenchmark("anchor", "Anchor set", "in_domain", "accuracy", "", None, anchor_prompt, score_anchor, max_tokens=256, stop=("</answer>",),
     by=("kind", "level"))
 
-# %% ../nbs/15a_benchmarks.ipynb #4a7da0bd
+# %% ../nbs/15a_benchmarks.ipynb #f450e4b4
 BENCHMARKS = {b.name: b for b in (HUMANEVAL_PLUS, MBPP_PLUS, LIVECODEBENCH, *CRUXEVAL, *MATHS, *GENERAL, ANCHOR)}
 
 def find_benchmark(name: str) -> Benchmark:
