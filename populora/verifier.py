@@ -4,19 +4,20 @@
 
 # %% auto #0
 __all__ = ['STATUSES', 'PLAIN_MODULES', 'NOT_PLAIN', 'AZR_BANNED', 'TRIVIAL', 'POOL', 'Outcome', 'Verdict', 'Check',
-           'server_settings', 'server_environment', 'ServerDied', 'send_message', 'read_reply', 'Server', 'syntax_tree',
-           'is_plain', 'plain_tree', 'plain_import', 'plain_node', 'plain_name', 'imported_names', 'dotted',
-           'banned_use', 'is_literal', 'brings_class', 'make_job', 'as_outcome', 'agree', 'IsolationError',
-           'layer_names', 'default_workers', 'close_servers', 'insist', 'Pools', 'lost', 'Dispatcher', 'Workplace',
-           'Runner', 'literal_arguments', 'read_proposal', 'verdict', 'read_answer', 'unordered', 'runs_needed',
-           'to_run', 'same_value', 'compare', 'Sandbox', 'break_forks', 'bench_new_process', 'bench_pool',
-           'bench_level', 'bench_verifier', 'bench_latency']
+           'server_settings', 'server_environment', 'ServerDied', 'send_message', 'read_reply', 'ServerProcess',
+           'Server', 'syntax_tree', 'is_plain', 'plain_tree', 'plain_import', 'plain_node', 'plain_name',
+           'imported_names', 'dotted', 'banned_use', 'is_literal', 'brings_class', 'make_job', 'as_outcome', 'agree',
+           'IsolationError', 'layer_names', 'default_workers', 'close_servers', 'insist', 'work_off', 'Pools', 'lost',
+           'Call', 'Dispatcher', 'Workplace', 'Runner', 'literal_arguments', 'read_proposal', 'verdict', 'read_answer',
+           'unordered', 'runs_needed', 'to_run', 'same_value', 'compare', 'Sandbox', 'break_forks', 'bench_new_process',
+           'bench_pool', 'bench_level', 'bench_verifier', 'bench_latency']
 
 # %% ../nbs/02_verifier.ipynb #f00abc0a
 import ast
 import json
 import os
 import queue
+import secrets
 import select
 import shutil
 import statistics
@@ -30,7 +31,7 @@ import weakref
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 
 from .forkserver import lay_out, unpack_reply
@@ -74,7 +75,7 @@ def server_settings(seed: int, folder: str, layers: Sequence[str], preload: Sequ
 def server_environment(seed: int) -> dict[str, str]:
     "The whole environment of a server."
     home, zone = ("/home/first", "UTC") if seed == 0 else ("/home/second", "ELSE-13:21")
-    own = {"PYTHONHASHSEED": str(seed + 1), "HOME": home, "USER": home[6:], "TZ": zone, "LC_ALL": "C.UTF-8"}
+    own = {"PYTHONHASHSEED": str(seed + 1), "HOME": home, "USER": home[6:], "TZ": zone, "LC_ALL": "C.UTF-8", "LD_BIND_NOW": "1"}
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return {**own, **dict.fromkeys(threads, "1"), **({"SECOND": "1"} if seed else {})}
 
@@ -106,10 +107,10 @@ def read_reply(stream, deadline: float) -> bytes:
     return body
 
 # %% ../nbs/02_verifier.ipynb #41e0cc4c
-class Server:
-    "One fork server: a child process that runs jobs one after the other."
+class ServerProcess:
+    "A process that runs the fork server's program."
     def __init__(self, settings: dict):
-        self.settings, self.process, self.texts, self.hello, self.batches = settings, None, None, None, 0
+        self.settings, self.process, self.texts, self.hello = settings, None, None, None
         self.lock, self.retired = threading.RLock(), False
 
     def launch(self) -> None:
@@ -122,9 +123,8 @@ class Server:
             self.texts = tempfile.TemporaryFile(buffering=0)  # it has no name: who has no descriptor cannot open it
             settings = json.dumps({**self.settings, "texts": self.texts.fileno()})
             command = [sys.executable, "-P", "-s", "-S", find_spec("populora.forkserver").origin, settings]
-            self.process = subprocess.Popen(command, bufsize=0, env=server_environment(self.settings["seed"]), cwd="/",
-                                            pass_fds=[self.texts.fileno()],
-                                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "pass_fds": [self.texts.fileno()]}
+            self.process = subprocess.Popen(command, bufsize=0, env=server_environment(self.settings["seed"]), cwd="/", **pipes,
                                             start_new_session=True)  # Ctrl-C in a terminal is for this process alone
             os.set_blocking(self.process.stdin.fileno(), False)
 
@@ -134,6 +134,25 @@ class Server:
         if self.hello is None: self.hello = json.loads(read_reply(self.process.stdout, time.monotonic() + 60))
         if "failed" in self.hello: raise ServerDied(self.hello["failed"])
         return self.hello["missing"]
+
+    def stop(self) -> None:
+        "Kill the process and reap it."
+        if self.process is None: return
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.texts): stream.close()
+        self.process = None
+
+    def retire(self) -> None:
+        "Stop for good: no later batch may start the process again."
+        with self.lock:
+            self.retired = True
+            self.stop()
+
+# %% ../nbs/02_verifier.ipynb #9a98f392
+class Server(ServerProcess):
+    "One fork server: a process that runs jobs one after the other."
+    batches = 0  # so far
 
     def run(self, jobs: Sequence[dict]) -> list[list]: # results of each job; fewer than `jobs` when the server died
         "Run a batch of jobs. A server that fails is stopped; so is one that was interrupted, lest its late replies answer the next batch."
@@ -159,20 +178,6 @@ class Server:
         rest = memoryview(texts)
         while rest: rest = rest[self.texts.write(rest):]
         send_message(self.process.stdin, message, time.monotonic() + 15)
-
-    def stop(self) -> None:
-        "Kill the process and reap it."
-        if self.process is None: return
-        self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self.texts): stream.close()
-        self.process = None
-
-    def retire(self) -> None:
-        "Stop for good: no later batch may start the process again."
-        with self.lock:
-            self.retired = True
-            self.stop()
 
 # %% ../nbs/02_verifier.ipynb #7eff8134
 PLAIN_MODULES = {  # module -> names that keep nothing and lead nowhere ("": all of them)
@@ -281,16 +286,20 @@ def brings_class(arguments: str) -> bool:
     calls = [node for node in ast.walk(syntax_tree(f"f({arguments}\n)", "eval") or ast.Call()) if isinstance(node, ast.Call)]
     return len(calls) != 1  # `f(...)` itself
 
-def make_job(program: str, arguments: Sequence[str] | None, timeout: float, memory_mb: int, stop: bool = False) -> dict:
-    "The message that asks a server to run a program on argument lists, or as a script."
+def make_job(program: str, arguments: Sequence[str] | None, timeout: float, memory_mb: int, stop: bool = False,
+             tests: str | None = None, names: Sequence[str] = ()) -> dict:
+    "The message that asks a server to run a program on argument lists, as a script, or under tests that know its functions by `names`."
     calls = None if arguments is None else [[a, is_literal(a)] for a in arguments]
     shared = bool(calls) and len(calls) > 1 and is_plain(program) and all(literal and not brings_class(a) for a, literal in calls)
-    return {"source": program, "calls": calls, "timeout": timeout, "memory_mb": memory_mb, "stop": stop, "shared": shared}
+    word = secrets.token_hex(16) if calls is None else None  # a script that has ended says it
+    limits = {"timeout": timeout, "memory_mb": memory_mb, "stop": stop, "shared": shared}
+    return {"source": program, "calls": calls, **limits, "word": word, "tests": tests, "names": list(names)}
 
-def as_outcome(raw: list, script: bool = False) -> Outcome:
-    "Check what a server reported."
+def as_outcome(raw: list, word: str | None = None) -> Outcome:
+    "Check what a server reported, of a call or of a script that was given a word."
     status, value, detail, seconds = raw
-    if status != "ok" or script: return Outcome(status, None, detail, seconds)
+    if status != "ok": return Outcome(status, None, detail, seconds)
+    if word: return Outcome("ok", None, "", seconds) if value == word else Outcome("crashed", None, "not the verifier's own report", seconds)
     try: known = canonical_literal(value) == value
     except Exception: known = False
     return Outcome("ok", value, "", seconds) if known else Outcome("crashed", None, "the reported value is not a canonical literal", seconds)
@@ -335,6 +344,13 @@ def insist(required: Sequence[str], missing: dict[str, str]) -> None:
     if lacking: raise IsolationError(f"require_isolation: this system has no {', no '.join(lacking)}. "
                                      "Require less, or run where these are available; `populora doctor` lists what there is")
 
+def work_off(tasks: queue.SimpleQueue) -> None:
+    "A thread's life: do what comes, until None comes."
+    while (task := tasks.get()) is not None:
+        task()
+        task = None  # it holds the pools, and those who wait for nothing must not keep them alive
+
+# %% ../nbs/02_verifier.ipynb #a4393738
 class Pools:
     "Two pools of fork servers, and threads to feed them."
     def __init__(self, workers: int, layers: tuple[str, ...], required: tuple[str, ...], preload: tuple[str, ...]):
@@ -345,7 +361,8 @@ class Pools:
         self.idle = [queue.LifoQueue() for _ in self.servers]
         for idle, pool in zip(self.idle, self.servers):
             for server in pool: idle.put(server)
-        self.threads = ThreadPoolExecutor(2 * workers, thread_name_prefix="sandbox")
+        self.tasks = queue.SimpleQueue()
+        for n in range(2 * workers): threading.Thread(target=work_off, args=(self.tasks,), name=f"sandbox-{n}", daemon=True).start()
         self.stop = weakref.finalize(self, close_servers, self.owner, self.servers[0] + self.servers[1], self.folder)  # also at exit
         try:
             self.missing = {**{layer: "not asked for" for layer in LAYERS if layer not in layers}, **self.open()}
@@ -365,7 +382,7 @@ class Pools:
         "Give running batches `patience` to end, then stop the servers and remove their folders."
         self.closed = True
         if os.getpid() != self.owner: return  # a fork has the parent's servers and none of its threads
-        self.threads.shutdown(wait=False, cancel_futures=True)
+        for _ in range(2 * self.workers): self.tasks.put(None)
         deadline = time.monotonic() + patience
         while self.running and time.monotonic() < deadline: time.sleep(0.005)  # also batches in the threads of callers
         self.stop()  # whatever still runs loses its server, and cannot start one
@@ -375,6 +392,18 @@ def lost(results: list) -> bool:
     "Whether any call of a job failed for reasons of the machinery."
     return any(result[0] == "infrastructure" for result in results)
 
+class Call:
+    "One call of `Dispatcher.run`: the servers that work for it, and whether anybody still wants the results."
+    def __init__(self): self.servers, self.wanted, self.answers = set(), True, queue.SimpleQueue()
+
+    def abandon(self) -> None:
+        "Stop what runs; each thread then finds its server gone and gives up."
+        self.wanted = False
+        for server in list(self.servers):
+            process = server.process
+            if process is not None: process.kill()
+
+# %% ../nbs/02_verifier.ipynb #f7e56aad
 class Dispatcher(Pools):
     "Pools that run jobs."
     def run(self, jobs: list[dict], worlds: Sequence[int]) -> list[list]: # for each job, its raw results in each world
@@ -382,30 +411,48 @@ class Dispatcher(Pools):
         if self.closed: raise RuntimeError("this Sandbox is closed: make a new one")
         if os.getpid() != self.owner: raise RuntimeError(f"this Sandbox belongs to process {self.owner}: make a new one after a fork")
         size = max(1, min(16, len(jobs) // (4 * self.workers)))
-        chunks = [jobs[i:i + size] for i in range(0, len(jobs), size)]
-        if len(chunks) == 1 and len(worlds) == 1: return [[results] for results in self.batch(worlds[0], jobs)]
-        futures = [[self.threads.submit(self.batch, world, chunk) for world in worlds] for chunk in chunks]
-        return [list(row) for group in futures for row in zip(*(future.result() for future in group))]
+        chunks, call = [jobs[i:i + size] for i in range(0, len(jobs), size)], Call()
+        main = threading.current_thread() is threading.main_thread()
+        if len(chunks) == 1 and len(worlds) == 1 and not main: return [[results] for results in self.batch(call, worlds[0], jobs)]
+        places = [(n, world) for n in range(len(chunks)) for world in worlds]
+        try:
+            for n, world in places: self.tasks.put(partial(self.answer, call, (n, world), chunks[n]))
+            done = dict(call.answers.get() for _ in places)
+        except BaseException:
+            call.abandon()
+            raise
+        return [list(row) for n in range(len(chunks)) for row in zip(*(done[n, world] for world in worlds))]
 
-    def batch(self, world: int, jobs: list[dict]) -> list[list]: # raw results of each job
+    def answer(self, call: Call, place: tuple, jobs: list[dict]) -> None:
+        "Run one batch, in a thread of ours, and hand over what came back; what went wrong here counts as lost."
+        try: results = self.batch(call, place[1], jobs)
+        except Exception as error:
+            unknown = ["infrastructure", None, f"{type(error).__name__}: {error}", 0.0]
+            results = [[unknown] * len(job["calls"] or [None]) for job in jobs]
+        call.answers.put((place, results))
+
+    def batch(self, call: Call, world: int, jobs: list[dict]) -> list[list]: # raw results of each job
         "Run jobs on one server, trying once more what was lost."
         results, tries, todo = [None] * len(jobs), [0] * len(jobs), list(range(len(jobs)))
-        while todo:
-            done = self.on_some_server(world, [jobs[i] for i in todo])
+        while todo and call.wanted:
+            done = self.on_some_server(call, world, [jobs[i] for i in todo])
             for i, result in zip(todo, done): results[i] = result
             for i in todo[:len(done) + 1]: tries[i] += 1  # up to the job at hand when a server died
             todo = [i for i in todo if tries[i] < 2 and (results[i] is None or lost(results[i]))]
         unknown = ["infrastructure", None, "the server died twice", 0.0]
         return [result or [unknown] * len(job["calls"] or [None]) for job, result in zip(jobs, results)]
 
-    def on_some_server(self, world: int, jobs: list[dict]) -> list[list]: # as from `Server.run`
-        "Run a batch on a server that is free."
+    def on_some_server(self, call: Call, world: int, jobs: list[dict]) -> list[list]: # as from `Server.run`
+        "Run a batch on a server that is free. No signal handler runs in these threads, so none can come between taking a server and giving it back."
         me = object()
         self.running.add(me)
         try:
             server = self.idle[world].get()
-            try: return server.run(jobs)
-            finally: self.idle[world].put(server)
+            call.servers.add(server)
+            try: return server.run(jobs) if call.wanted else []
+            finally:
+                call.servers.discard(server)
+                self.idle[world].put(server)
         finally: self.running.discard(me)
 
 # %% ../nbs/02_verifier.ipynb #3c83ea0e
@@ -453,7 +500,7 @@ class Runner(Workplace):
 
     def merge(self, job, worlds) -> list[Outcome]: # one outcome a call
         "Compare the worlds. Without seccomp a program can kill itself, so a second such death counts as its own."
-        outcomes = [[as_outcome(raw, job["calls"] is None) for raw in results] for results in worlds]
+        outcomes = [[as_outcome(raw, job["word"]) for raw in results] for results in worlds]
         if "seccomp" in self.pools.missing:
             outcomes = [[Outcome("crashed", None, o.detail) if o.detail == "killed from outside" else o for o in row] for row in outcomes]
         return outcomes[0] if len(outcomes) == 1 else [agree(one, two) for one, two in zip(*outcomes)]
@@ -471,6 +518,23 @@ class Runner(Workplace):
         "Run many independent calls, given as (program, args)."
         jobs = [make_job(program, [args], self.timeout, self.memory_mb) for program, args in pairs]
         return [outcomes[0] for outcomes in self.outcomes(jobs, runs)]
+
+    def run_tests(self,
+                  program: str, # a solution
+                  tests: str, # a program that calls the solution's functions and raises when something is wrong
+                  names: Sequence[str], # the functions of the solution that the tests call
+                  timeout: float | None = None, # CPU seconds of both together (default: the sandbox's)
+                  memory_mb: int | None = None, # memory of each, MiB (default: the sandbox's)
+                 ) -> Outcome:
+        "Run tests against a solution in another process; ok means that they raised nothing, and the solution cannot say so itself."
+        return self.run_tests_many([(program, tests, names)], timeout, memory_mb)[0]
+
+    def run_tests_many(self, cases: Sequence[tuple[str, str, Sequence[str]]],
+                       timeout: float | None = None, memory_mb: int | None = None) -> list[Outcome]:
+        "Run many tests, given as (program, tests, names)."
+        limits = timeout or self.timeout, memory_mb or self.memory_mb
+        jobs = [make_job(program, None, *limits, tests=tests, names=names) for program, tests, names in cases]
+        return [outcomes[0] for outcomes in self.outcomes(jobs, 1)]
 
     def run_script(self,
                    source: str, # a whole program, for example a solution and its tests
