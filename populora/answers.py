@@ -8,7 +8,7 @@ __all__ = ['VALUES', 'ALGEBRA', 'same_code', 'last_boxed', 'read_decimal', 'read
            'in_braces', 'values', 'relation', 'bracketed', 'measured', 'worded', 'same_form', 'same_parts', 'matched',
            'is_symbol', 'as_latex', 'same_answer', 'Algebra', 'capitals', 'for_algebra', 'same_answers', 'check_boxed']
 
-# %% ../nbs/03_answers.ipynb #1a67fd0f
+# %% ../nbs/03_answers.ipynb #1d385ff5
 import ast
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from .problems import FormatError, canonical_literal
 from .verifier import Check, Runner, make_job, same_value
 
-# %% ../nbs/03_answers.ipynb #0f900259
+# %% ../nbs/03_answers.ipynb #7107f5fd
 def same_code(
     first: str, # source of a literal
     second: str, # source of a literal
@@ -29,7 +29,7 @@ def same_code(
     try: return same_value(canonical_literal(first), canonical_literal(second), equality)
     except FormatError: return False
 
-# %% ../nbs/03_answers.ipynb #2bfcad69
+# %% ../nbs/03_answers.ipynb #66266d3c
 def last_boxed(
     text: str, # a model's reply
 ) -> str | None: # the contents of the last complete, non-empty box
@@ -41,7 +41,7 @@ def last_boxed(
         elif mark.group() == "}" and opened and opened.pop() == last is not None: answer = text[last : mark.start()].strip() or None
     return answer
 
-# %% ../nbs/03_answers.ipynb #bd5e2a14
+# %% ../nbs/03_answers.ipynb #6fb1099d
 _DIGITS = r"\d+|\d{1,3}(?:,\d{3})+"
 _DECIMAL = re.compile(rf"([+-]?)({_DIGITS})?(?:\.(\d*)(?:\\overline\{{(\d+)\}})?)?(?:e([+-]?\d{{1,3}}))?", re.IGNORECASE)
 _RATIO = re.compile(rf"([+-]?)({_DIGITS})?(?:\\frac\{{([+-]?\d+)\}}\{{([+-]?\d+)\}}|(?<=\d)/(\d+))")
@@ -77,15 +77,18 @@ def read_number(text: str) -> Fraction | None:
     if not bottom or (match[2] and (top < 0 or bottom < 0)): return None  # 2\frac{-1}{2} could be a product
     return sign * (whole + Fraction(top, bottom))
 
-# %% ../nbs/03_answers.ipynb #530bb06f
+# %% ../nbs/03_answers.ipynb #1d530214
 _REWRITES = tuple((re.compile(pattern), by) for pattern, by in (
+    (r"^(?i:the\s+)?(?i:final\s+)?(?i:answer\s+is)\b:?\s*", ""),
     (r"\*\*(?=\S)(.+?)(?<=\S)\*\*$", r"\1"), (r"\\(?:boxed|fbox)\s*\{(.*)\}$", r"\1"), (r"\\\[|\\\]|\\\(|\\\)", ""), (r"\\+$", ""),
     (r"\{,\}|,\\[!,]", ","), (r"(?<=\d)\\[,;: ](?=\d{3}(?!\d))", ""),
     (r"\\[dtc]frac", r"\\frac"), (r"\\(?:left|right|[bB]ig{1,2}[lr]?|displaystyle|textstyle|limits)(?![a-zA-Z])", ""), (r"(?<!\\)\\!", ""),
     (r"(?<!\\)\\[,;:> ]|~|\\q?quad(?![a-zA-Z])", " "),
     (r"\\(?:text|mathrm|textbf|mathbf|textit|textrm|mbox|operatorname|mathsf|texttt|emph)\s*\{\s*((?:[^{}]|\{[^{}]*\})*?)\s*\}", r"«\1»"),
-    (r"«(-?\d[^«»]*)»", r"\1"), (r"«»|«\s+»", ""), (r"(?<=\d)\s*«[eE]»\s*(?=[+-]?\d)", "e"),
+    (r"«(-?\d[^«»]*)»", r"\1"), (r"«»|«\s+»", ""), (r"^«(\(?[A-Z]\)?(?:\s*(?:,|and)\s*\(?[A-Z]\)?)+)»$", r"\1"),
+    (r"(?<=\d)\s*«[eE]»\s*(?=[+-]?\d)", "e"),
     (r"\\degree(?![a-z])|\^\s*\{?\s*\\circ\s*\}?|°", r"^\\circ "), (r"\\?\$", ""), (r"\\l(?:brace|bracket)(?![a-z])", r"\\{"),
+    (r"\\langle(?![a-z])", "⟨"), (r"\\rangle(?![a-z])", "⟩"),
     (r"\\rbrace(?![a-z])", r"\\}"), (r"\\varnothing", r"\\emptyset"),
     (r"\{(\d+)\}\s*/\s*\{(\d+)\}", r"\1/\2"), (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"), (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
     (r"(\\frac\{[^{}]*\})\s*(\d)", r"\1{\2}"), (r"\\frac\s*\{\s*([^{}]*?)\s*\}\s*\{\s*([^{}]*?)\s*\}", r"\\frac{\1}{\2}"),
@@ -108,8 +111,8 @@ def tight(text: str) -> str:
     "The same without spaces."
     return re.sub(r"\s+", "", text)
 
-# %% ../nbs/03_answers.ipynb #71535266
-_OPEN, _CLOSE = {"(": 1, "[": 1, "{": 1, "«": 1}, {")": 1, "]": 1, "}": 1, "»": 1}
+# %% ../nbs/03_answers.ipynb #d92c5075
+_OPEN, _CLOSE = dict.fromkeys("([{«⟨", 1), dict.fromkeys(")]}»⟩", 1)
 
 def split_top(text: str, at: str = ",") -> list[str]:
     "Split at the characters `at` that stand outside all brackets."
@@ -120,7 +123,7 @@ def split_top(text: str, at: str = ",") -> list[str]:
         else: parts[-1] += character
     return parts
 
-_PAIRS = {"(": ")]", "[": ")]", r"\{": (r"\}",), r"\langle": (r"\rangle",)}
+_PAIRS = {"(": ")]", "[": ")]", r"\{": (r"\}",), "⟨": "⟩"}
 
 def in_brackets(text: str) -> tuple[str, str, str] | None: # opening, inside, closing
     "The brackets around a whole text, when its first bracket is closed by its last."
@@ -133,11 +136,11 @@ def in_brackets(text: str) -> tuple[str, str, str] | None: # opening, inside, cl
         if depth < 0: return None
     return (opening, inside, closing) if depth == 0 else None
 
-# %% ../nbs/03_answers.ipynb #53580695
+# %% ../nbs/03_answers.ipynb #df6f1fea
 _LEFT = re.compile(r"\s*(?:[a-zA-Z](?:_\{?\w+\}?)?|"
-                   r"\\(?:alpha|beta|gamma|theta|lambda|mu|phi|angle\s*[A-Z]*)|[a-zA-Z]\([a-zA-Z]\)|\([a-zA-Z](?:\s*,\s*[a-zA-Z])+\)|[A-Z]{2})\s*")
+                   r"\\(?:alpha|beta|gamma|theta|lambda|mu|phi|angle\s*[A-Z]*)|\\vec\{?\w\}?|[a-zA-Z]\([a-zA-Z]\)|\([a-zA-Z](?:\s*,\s*[a-zA-Z])+\)|[A-Z]{2})\s*")
 _WORDS = re.compile(r"[^\W\d_]+(?:(?:\s+|['-])\w+)*")
-_UNIT = re.compile(r"(.*?\S)\s*(«[^«»\d]+»(?:\s*\^\s*\{?-?\d\}?)?(?:\s*/\s*«[^«»]+»)?)", re.DOTALL)
+_UNIT = re.compile(r"(.*?\S)\s*(«[^«»\d][^«»]*»(?:\s*\^\s*\{?-?\d\}?)?(?:\s*/\s*«[^«»]+»)?)", re.DOTALL)
 _BARE_UNIT = re.compile(r"(\S*\d\S*?\}?)"
                         r"(?:\s+((?!and\b|or\b)[a-zA-Z]{2,}(?:[ /.]+[a-zA-Z]+)*)|\s*(cm|mm|km|kg|lb|ft|mi|min|sec|hrs?|mph))(\^\{?[23]\}?)?")
 
@@ -155,7 +158,7 @@ def split_unit(text: str) -> tuple[str, str] | None: # value, unit
     found = _BARE_UNIT.fullmatch(text)
     return (found[1], as_unit((found[2] or found[3]) + (found[4] or ""))) if found else None
 
-# %% ../nbs/03_answers.ipynb #59c17c75
+# %% ../nbs/03_answers.ipynb #48852d2c
 def interval(text: str) -> tuple | None:
     "The interval, or union of two, that an inequality of one variable describes."
     parts = [p.strip() for p in re.split("[<>≤≥≠]", text)]
@@ -191,7 +194,7 @@ def bag(items: Sequence) -> object:
     flat = [inner for item in items if item != "" for inner in (item[1:] if isinstance(item, tuple) and item[0] == "bag" else [item])]
     return flat[0] if len(flat) == 1 else ("bag", *flat)
 
-# %% ../nbs/03_answers.ipynb #d533e920
+# %% ../nbs/03_answers.ipynb #592bf541
 def normal_form(
     text: str, # an answer
     depth: int = 0, # brackets around it
@@ -232,12 +235,17 @@ def relation(text: str) -> object | None:
     if len(sides) == 2 and all(side.strip() for side in sides):
         if _LEFT.fullmatch(sides[0]): return normal_form(sides[1])
         if _LEFT.fullmatch(sides[1]): return normal_form(sides[0])
+    worked = not re.search("[a-zA-Z]", re.sub(r"\\(?:frac|sqrt)(?![a-z])", "", text))  # 2+3 = 5
+    if len(sides) > 1 and worked and read_number(tight(sides[-1])) is not None: return normal_form(sides[-1])
+    about = re.split(r"\\approx(?![a-z])|≈", text)
+    if len(about) == 2: return normal_form(about[not about[0].strip() or bool(_LEFT.fullmatch(about[0]))])
     return interval(text)
 
-# %% ../nbs/03_answers.ipynb #5d89ab4c
+# %% ../nbs/03_answers.ipynb #1d600d59
 def bracketed(text: str, depth: int) -> object | None:
     "A tuple, an interval or a set."
     if text == r"\emptyset": return ("bag",)
+    if tight(text).lower() in (r"\mathbb{r}", "allrealnumbers", "«allrealnumbers»"): return ("(", ("leaf", r"-\infty"), ("leaf", r"\infty"), ")")
     found = in_brackets(text)
     if not found: return None
     opening, inside, closing = found
@@ -268,7 +276,7 @@ def worded(text: str) -> object | None:
     if not _WORDS.fullmatch(inner) or max(map(len, re.split(r"[\s'-]+|\d+", inner))) < 3 or set(inner.lower().split()) & _FUNCTIONS: return None
     return ("text", inner.lower())
 
-# %% ../nbs/03_answers.ipynb #c2491a53
+# %% ../nbs/03_answers.ipynb #a5599230
 def same_form(one: object, two: object, equivalent: Callable[[str, str], bool]) -> bool:
     "Whether two forms are the same."
     if one == "" or two == "": return False
@@ -278,7 +286,9 @@ def same_form(one: object, two: object, equivalent: Callable[[str, str], bool]) 
         if kind == "percent" and kinds[0] != kinds[1]:
             readings = [this[1], this[1] / 100] if isinstance(this[1], Fraction) else [this[1]]
             return any(same_form(reading, other, equivalent) for reading in readings)
-        if kind == "quantity" and kinds[0] != kinds[1]: return same_form(this[1], other, equivalent)
+        if kind == "quantity" and kinds[0] != kinds[1]:
+            spaced = re.fullmatch(r"(.+?)\s+([a-zA-Z])", other[1]) if isinstance(other, tuple) and other[0] == "leaf" else None  # 0.8 m may be meters
+            return same_form(normal_form(spaced[1]) if spaced and spaced[2].lower() == this[2] else other, this[1], equivalent)
     if kinds[0] == kinds[1] and kinds[0] not in ("number", "leaf", "text", "base"): return same_parts(one, two, equivalent)
     if "text" in kinds and not all(is_symbol(form) for form in (one, two)): return False
     if not set(kinds) <= {"number", "leaf", "text"} or kinds == ["number", "number"]: return False
@@ -308,7 +318,7 @@ def matched(ones: Sequence, twos: Sequence, equivalent: Callable[[str, str], boo
         return False
     return all(place(one, set()) for one in range(len(ones)))
 
-# %% ../nbs/03_answers.ipynb #7680cea9
+# %% ../nbs/03_answers.ipynb #75f5fec0
 def is_symbol(form: object) -> bool:
     "Whether a form may be part of algebra: not a word of two letters or more."
     return not (isinstance(form, tuple) and form[0] == "text") or len(form[1]) == 1
@@ -327,15 +337,20 @@ def same_answer(
     if not first or not second: return False
     return same_form(normal_form(first), normal_form(second), equivalent or (lambda one, two: tight(one) == tight(two)))
 
-# %% ../nbs/03_answers.ipynb #ed33e779
+# %% ../nbs/03_answers.ipynb #47f36038
 VALUES = r"""
 import hashlib, logging, signal
 import sympy
-from math_verify import parse, verify
+from math_verify import LatexExtractionConfig, parse, verify
+from latex2sympy2_extended.latex2sympy2 import NormalizationConfig
 logging.disable(logging.CRITICAL)
 
+clean = NormalizationConfig(basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="none", equations=False)
+latex = [LatexExtractionConfig(try_extract_without_anchor=True, normalization_config=clean)]
+
 def read(text):
-    found = [x for x in parse("$" + text + "$", parsing_timeout=None, fallback_mode="no_fallback") if not isinstance(x, str)]
+    found = parse("$" + text + "$", latex, parsing_timeout=None, fallback_mode="no_fallback")
+    found = [x for x in found if not isinstance(x, str)]
     return found[0] if found else None
 
 def at(e, n):
@@ -358,7 +373,7 @@ def zero(d, *scale):
     return d is not None and abs(d) <= sympy.Float(10) ** -30 * min(1, max(map(abs, scale)))
 """
 
-# %% ../nbs/03_answers.ipynb #fc309cb8
+# %% ../nbs/03_answers.ipynb #b2dc18ef
 ALGEBRA = VALUES + r"""
 def agree(a, b):
     "Whether two expressions have equal values; None when they have none."
@@ -400,7 +415,7 @@ def f(pairs, limit):
     return out
 """
 
-# %% ../nbs/03_answers.ipynb #586cf2e0
+# %% ../nbs/03_answers.ipynb #c87bdc4c
 class Algebra:
     "Asks math-verify, in a sandbox, whether expressions are the same; remembers what it was told."
     def __init__(self,
@@ -446,7 +461,7 @@ class Algebra:
         if pair not in self.known: self.learn([pair])
         return self.known[pair]
 
-# %% ../nbs/03_answers.ipynb #d62f3117
+# %% ../nbs/03_answers.ipynb #ee39b355
 def capitals(latex: str) -> set[str]:
     "The capital letters that are variables; math-verify does not tell them from small ones."
     return set(re.findall(r"(?<![\\a-zA-Z])[A-Z]|(?<=[a-zA-Z])[A-Z]", re.sub(r"\\[a-zA-Z]+", " ", latex)))
@@ -472,7 +487,7 @@ def same_answers(
     algebra.learn((one, two) for one, two in cleaned if capitals(one) == capitals(two))
     return [same_answer(one, two, algebra) for one, two in pairs]
 
-# %% ../nbs/03_answers.ipynb #6beee2fa
+# %% ../nbs/03_answers.ipynb #230cffa0
 def check_boxed(
     reply: str, # a model's reply
     gold: str, # the answer, not in a box
