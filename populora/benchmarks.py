@@ -21,7 +21,7 @@ __all__ = ['STYLES', 'GROUPS', 'PACKING', 'HARNESS', 'RUNNER', 'CALL', 'PART', '
            'plain_lists', 'score_lcb', 'lcb_job', 'lcb_parts', 'lcb_program', 'judge_tests', 'read_reply',
            'score_anchor', 'AnchorBenchmark', 'anchor_prompt', 'find_benchmark']
 
-# %% ../nbs/15a_benchmarks.ipynb #539fb040
+# %% ../nbs/15a_benchmarks.ipynb #8455edaf
 import ast
 import difflib
 import gzip
@@ -48,7 +48,7 @@ from .generator import anchor_set
 from .problems import TEMPLATES, FormatError, Problem, canonical_literal
 from .verifier import Outcome, Sandbox, make_job, same_value
 
-# %% ../nbs/15a_benchmarks.ipynb #6dfb2c8b
+# %% ../nbs/15a_benchmarks.ipynb #0e88e830
 @dataclass(frozen=True)
 class Item:
     "One question of a benchmark."
@@ -65,7 +65,7 @@ class Score:
     reason: str = "" # "ok", "wrong", or what went wrong
     parts: Mapping = field(default_factory=dict) # verdicts under several rules
 
-# %% ../nbs/15a_benchmarks.ipynb #3705661a
+# %% ../nbs/15a_benchmarks.ipynb #56440cf3
 class DataError(ValueError):
     "A data folder or file that cannot be used; the message names it."
 
@@ -103,7 +103,7 @@ def read_rows(
     if not rows: raise DataError(f"{path}: the file holds no rows")
     return rows
 
-# %% ../nbs/15a_benchmarks.ipynb #2b286cd4
+# %% ../nbs/15a_benchmarks.ipynb #7e144011
 STYLES = ("chat", "base", "compact")
 GROUPS = ("code", "maths", "general", "in_domain")
 
@@ -136,7 +136,7 @@ class Benchmark:
         if repeated: raise DataError(f"{self.name}: {repeated} items have an id that another has")
         return items
 
-# %% ../nbs/15a_benchmarks.ipynb #a049d081
+# %% ../nbs/15a_benchmarks.ipynb #3161fae1
 def hub_rows(benchmark: Benchmark, limit: int | None = None) -> list[dict]:
     "The rows of a benchmark from the hub."
     if not benchmark.hub and not benchmark.urls: raise DataError(f"{benchmark.name}: no data set on the hub is known; give a folder with `data`")
@@ -165,7 +165,7 @@ def metric_name(benchmark: Benchmark, items: Sequence[Item]) -> str:
     "What the number over these items is: an item may carry a weaker metric of its own."
     return ", ".join(sorted({item.fields.get("metric", benchmark.metric) for item in items})) or benchmark.metric
 
-# %% ../nbs/15a_benchmarks.ipynb #fc755024
+# %% ../nbs/15a_benchmarks.ipynb #a0f366c3
 PACKING = '''
 import base64, hashlib, io, json, math, signal, sys, time, zlib
 
@@ -193,7 +193,7 @@ def unpack(v):
     return complex(*x) if kind == "c" else int(x, 16) if kind == "i" else bytes.fromhex(x)
 '''
 
-# %% ../nbs/15a_benchmarks.ipynb #5a7786cf
+# %% ../nbs/15a_benchmarks.ipynb #3be4afaa
 HARNESS = PACKING + '''
 def at_once(v):
     try:
@@ -237,7 +237,7 @@ def unpack(tree: object) -> object:
     if kind == "q": return Fraction(unpack(x[0]), unpack(x[1]))
     return complex(*x) if kind == "c" else int(x, 16) if kind == "i" else bytes.fromhex(x)
 
-# %% ../nbs/15a_benchmarks.ipynb #94a635b3
+# %% ../nbs/15a_benchmarks.ipynb #2e46489c
 RUNNER = '''
 def late(*_): raise TimeoutError("the time limit of one input")
 
@@ -265,7 +265,7 @@ def report(out, failure, notes, hashed, part, size):
     return len(text), text[part * size : (part + 1) * size], notes
 '''
 
-# %% ../nbs/15a_benchmarks.ipynb #be7200fe
+# %% ../nbs/15a_benchmarks.ipynb #ca39b8c7
 CALL = HARNESS + RUNNER + '''
 def f(source, entry, inputs, limits, keep, hashed, part, size):
     signal.signal(signal.SIGPROF, late)
@@ -306,7 +306,7 @@ def read_parts(outcomes: Sequence[Outcome]) -> Outputs:
         return Outputs(tuple((str(kind), unpack(tree)) for kind, tree in values), slow, str(failure), bool(notes.get("floats")), len(reports))
     except Exception as error: return Outputs(failure=f"crashed: an unreadable report ({type(error).__name__})")
 
-# %% ../nbs/15a_benchmarks.ipynb #2e162c54
+# %% ../nbs/15a_benchmarks.ipynb #69c45965
 @dataclass(frozen=True)
 class Run:
     "A solution and the inputs to run it on."
@@ -342,7 +342,7 @@ def evaluation_box(**options) -> Sandbox: # as for `Sandbox`
     preload = [name for name in ("numpy", "math_verify") if find_spec(name)]
     return Sandbox(**{"timeout": 10.0, "memory_mb": 4096, "preload": preload, **options})
 
-# %% ../nbs/15a_benchmarks.ipynb #c9e85449
+# %% ../nbs/15a_benchmarks.ipynb #ecb96590
 CODE_STOPS = ("<|endoftext|>", "<|endofmask|>", "</s>", "\nif __name__", "\ndef main(", "\nprint(")
 FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -376,7 +376,7 @@ def stop_line(text: str) -> int:
     except (ValueError, RecursionError, MemoryError): pass
     return 0
 
-# %% ../nbs/15a_benchmarks.ipynb #4c0c0735
+# %% ../nbs/15a_benchmarks.ipynb #d5df9c78
 def defines(text: str, entry: str) -> bool:
     "Whether a program defines a function (or class, or name) at the outermost level."
     tree = parses(text)
@@ -418,7 +418,7 @@ def has_body(text: str, entry: str) -> bool:
     functions = [n for n in parses(text).body if isinstance(n, ast.FunctionDef) and n.name == entry]
     return any(not isinstance(s, (ast.Pass, ast.Expr)) for f in functions for s in f.body)
 
-# %% ../nbs/15a_benchmarks.ipynb #1632bbfe
+# %% ../nbs/15a_benchmarks.ipynb #67c705a4
 COMPARED_AS_SETS = ("similar_elements", "find_char_long", "common_in_nested_lists", "extract_singly", "larg_nnum", "intersection_array",
     "find_dissimilar", "Diff")
 SPECIAL = ("find_zero", "sum_div", "surface_Area", "digit_distance_nums")
@@ -454,7 +454,7 @@ def special(entry: str, arguments: Sequence, out: object, atol: float) -> bool: 
         return entry == "digit_distance_nums" and out == digit_distance(*arguments)
     except Exception: return False
 
-# %% ../nbs/15a_benchmarks.ipynb #c3014f57
+# %% ../nbs/15a_benchmarks.ipynb #9dbb3fe3
 def same_outputs(
     dataset: str, # "humaneval" or "mbpp"
     entry: str, # name of the function
@@ -476,7 +476,7 @@ def same_outputs(
         if not exact and (atol == 0 or kind != gold_kind or not close_to(out, gold, atol)): return False
     return True
 
-# %% ../nbs/15a_benchmarks.ipynb #357ec60b
+# %% ../nbs/15a_benchmarks.ipynb #f7b4102c
 MBPP_TUPLES = {
     ((0,), None): (2, 116, 132, 143, 222, 261, 273, 394, 399, 421, 424, 429, 470, 560, 579, 596, 616, 630, 726, 740, 744, 809),
     ((1,), None): (63, 64, 70, 94, 120, 237, 272, 299, 400, 409, 417, 438, 473, 614, 780), ((1,), 0): (75, 413, 444, 722, 753), ((0,), 1): (106, 750),
@@ -497,7 +497,7 @@ def mbpp_arguments(number: int, arguments: Sequence) -> list:
     depths, which = next((key for key, tasks in MBPP_TUPLES.items() if number in tasks), ((), None))
     return [tupled(a, depths if which in (None, place) else ()) for place, a in enumerate(arguments)]
 
-# %% ../nbs/15a_benchmarks.ipynb #ba2e8e0d
+# %% ../nbs/15a_benchmarks.ipynb #ae17b43a
 class EvalPlus:
     "Scores replies to HumanEval+ or MBPP+."
     def __init__(self, dataset: str): self.dataset, self.known = dataset, {} # item id -> part -> (packed inputs, golds)
@@ -517,12 +517,14 @@ class EvalPlus:
 
     def learn(self, items: Sequence[Item], box: Sandbox) -> None:
         "Run the canonical solutions of new items."
-        new = [(item, part) for item in {item.id: item for item in items}.values() if item.id not in self.known for part in ("base", "plus")]
+        unique = {item.id: item for item in items}.values()
+        new = [(item, part) for item in unique for part in ("base", "plus") if part not in self.known.get(item.id, ())]
         runs = [replace(self.run(item, solution_of(item), part, [60.0] * len(item.fields[f"{part}_input"]), True), most=600.0) for item, part in new]
         found = call_outputs(box, runs)
         values = [n for n, (item, _) in enumerate(new) if item.fields["atol"] or found[n].floats or item.fields["entry_point"] in SPECIAL]
         for n, outputs in zip(values, call_outputs(box, [replace(runs[n], digest=False) for n in values])): found[n] = outputs
         for (item, part), outputs in zip(new, found):
+            if outputs.unknown: continue  # tried again when the item comes back
             if outputs.failure: raise DataError(f"{item.id}: the canonical solution failed on a {part} input: {outputs.failure}")
             self.known.setdefault(item.id, {})[part] = outputs
 
@@ -536,7 +538,7 @@ def solution_of(item: Item) -> str:
     "The canonical solution as a whole program."
     return item.fields["prompt"] + item.fields["canonical_solution"]
 
-# %% ../nbs/15a_benchmarks.ipynb #5fe73ed3
+# %% ../nbs/15a_benchmarks.ipynb #fd2f7f02
 @patch
 def judge(self: EvalPlus, items: Sequence[Item], programs: Sequence[str | None], box: Sandbox) -> list[Score]:
     "Judge one program an item: first the base inputs, then the plus inputs of those that passed."
@@ -544,6 +546,7 @@ def judge(self: EvalPlus, items: Sequence[Item], programs: Sequence[str | None],
     verdicts = [{"base": None, "plus": None} if program else {"base": False, "plus": False} for program in programs]
     why = ["ok" if program else "no_program" for program in programs]
     for part in ("base", "plus"):
+        why = ["infrastructure" if reason == "ok" and part not in self.known.get(item.id, ()) else reason for reason, item in zip(why, items)]
         todo = [n for n, program in enumerate(programs) if program and why[n] == "ok"]
         runs = [self.timed(items[n], programs[n], part) for n in todo]
         for n, found in zip(todo, call_outputs(box, runs)):
@@ -575,7 +578,7 @@ def is_digest(outputs: Outputs) -> bool:
     "Whether outputs came as a hash."
     return len(outputs.values) == 2 and outputs.values[0][0] == "sha256"
 
-# %% ../nbs/15a_benchmarks.ipynb #51eae714
+# %% ../nbs/15a_benchmarks.ipynb #f24fc5c2
 def ask(text: str) -> list[dict]:
     "One message of a user."
     return [{"role": "user", "content": text}]
@@ -601,7 +604,7 @@ MBPP_PLUS = Benchmark("mbpp_plus", "MBPP+", "code", "pass@1", "mbpp_plus.test", 
     urls=("https://github.com/evalplus/mbppplus_release/releases/download/v0.2.0/MbppPlus.jsonl.gz",),
     stop=(*CODE_STOPS, '\n"""', "\nassert"), max_tokens=768, primary="plus")
 
-# %% ../nbs/15a_benchmarks.ipynb #4cbddc2a
+# %% ../nbs/15a_benchmarks.ipynb #9493c2d9
 NUMBER = r"-?\$?\d[\d,]*(?:\.\d+)?(?:/\d+)?"
 
 def first_answer(text: str, patterns: Sequence[str]) -> str | None:
@@ -619,7 +622,7 @@ def number_answer(text: str) -> str | None:
     "The same, for questions whose answer is a number; else the last number."
     return last_boxed(text) or first_answer(text, (rf"####\s*({NUMBER})", rf"(?i:answer\s+is):?\s*\**({NUMBER})", rf"({NUMBER})"))
 
-# %% ../nbs/15a_benchmarks.ipynb #d9047e26
+# %% ../nbs/15a_benchmarks.ipynb #bf21624a
 WORD_EXEMPLARS = (
     ("A baker packs 4 boxes with 6 rolls each and keeps 5 rolls for himself. How many rolls did he bake?",
      "The boxes hold 4 * 6 = 24 rolls. With the 5 he keeps that is 24 + 5 = 29.", "29"),
@@ -660,7 +663,7 @@ def maths_prompt(item: Item, style: str, n_shot: int = 4) -> str | list[dict]:
     shown = "".join(f"Problem: {q}\nSolution: {working} The answer is $\\boxed{{{a}}}$.\n\n" for q, working, a in MATHS_EXEMPLARS[:n_shot])
     return f"{shown}Problem: {item.question}\nSolution:"
 
-# %% ../nbs/15a_benchmarks.ipynb #75746a54
+# %% ../nbs/15a_benchmarks.ipynb #11b45994
 class MathsScorer:
     "Scores replies whose answer is mathematics."
     def __init__(self, extract: Callable): self.extract, self.known = extract, {} # what algebra has told
@@ -704,7 +707,7 @@ def maths_item(row: Mapping) -> Item:
     context = f"{row['context']}\n\n" if row.get("context") else ""
     return Item(row_id(row), context + question, text, row)
 
-# %% ../nbs/15a_benchmarks.ipynb #0169c77d
+# %% ../nbs/15a_benchmarks.ipynb #f55fb49f
 GREEDY = dict(max_tokens=4096, n_shot=4, stop=("\nProblem:", "\n\n\n"))
 MEAN_OF_32 = dict(GREEDY, samples=32, temperature=0.6)
 
@@ -724,7 +727,7 @@ MATHS = (
     maths_set("olympiadbench", "OlympiadBench", "olympiadbench_maths_en.test", ("Hothan/OlympiadBench", "OE_TO_maths_en_COMP", "train"),
     by=("subfield",), **GREEDY))
 
-# %% ../nbs/15a_benchmarks.ipynb #7cbafb74
+# %% ../nbs/15a_benchmarks.ipynb #45cceff6
 LETTERS = "ABCDEFGHIJ"
 
 def options_of(item: Item) -> list[str]:
@@ -758,7 +761,7 @@ def judge_text(gold: str, answer: str | None) -> Score:
     "Judge an answer that is right when it is the same text."
     return Score(False, None, "no_answer") if answer is None else Score(answer == gold, answer, "ok" if answer == gold else "wrong")
 
-# %% ../nbs/15a_benchmarks.ipynb #7f56a14a
+# %% ../nbs/15a_benchmarks.ipynb #f233ba0f
 def supergpqa_letter(text: str, options: Sequence[str]) -> str | None:
     "The letter in a reply, as SuperGPQA's authors find it."
     text = text.rstrip()[-20_000:]
@@ -776,7 +779,7 @@ def score_supergpqa(items: Sequence[Item], texts: Sequence[str], box: Sandbox | 
     "Judge one reply an item."
     return [judge_text(item.gold, supergpqa_letter(text, options_of(item))) for item, text in zip(items, texts)]
 
-# %% ../nbs/15a_benchmarks.ipynb #41c0865a
+# %% ../nbs/15a_benchmarks.ipynb #69b7ec9a
 def bbeh_answer(text: str) -> str:
     "The answer in a reply, as BBEH's authors find it."
     for lead in ("The answer is:", "The final answer is ", "The final answer is: ", "The answer is "):
@@ -809,7 +812,7 @@ def bbeh_prompt(item: Item, style: str, n_shot: int = 0) -> str | list[dict]:
            'for a multiple-choice question the letter alone, as in "The answer is: (a)".')
     return ask(f"{item.question}\n\n{end}") if style == "chat" else f"{item.question}\n\n{end}\n\n"
 
-# %% ../nbs/15a_benchmarks.ipynb #033a8fc6
+# %% ../nbs/15a_benchmarks.ipynb #478c25af
 def bbeh_item(row: Mapping) -> Item:
     "An item of BIG-Bench Extra Hard."
     return Item(row_id(row), row.get("question", row.get("input")), row.get("answer", row.get("target")), row)
@@ -823,7 +826,7 @@ GENERAL = (
     Benchmark("bbeh", "BBEH", "general", "accuracy", "bbeh.test", bbeh_item, bbeh_prompt, score_bbeh,
               hub=("MrLight/bbeh-eval", None, "train"), by=("task",), max_tokens=4096))
 
-# %% ../nbs/15a_benchmarks.ipynb #53bcfa5a
+# %% ../nbs/15a_benchmarks.ipynb #3bdbe9cf
 CRUX_EXAMPLES = (("def f(words):\n    return [w[0] for w in words]", "['ab', 'cd']", "['a', 'c']"),
     ("def f(n, s):\n    return s * n + '!'", "2, 'ho'", "'hoho!'"))
 CRUX_END = "Give the whole assertion between [ANSWER] and [/ANSWER]."
@@ -859,7 +862,7 @@ def crux_answer(kind: str, text: str) -> str | None:
     if kind == "code_i" and (whole := re.fullmatch(r"(?s)(?:assert\s+)?f\((.*)\)(?:\s*==.*)?", answer)): return whole[1].strip()
     return (answer.split("==")[-1] if answer.startswith("assert") else answer).strip() or None
 
-# %% ../nbs/15a_benchmarks.ipynb #fd8a8c70
+# %% ../nbs/15a_benchmarks.ipynb #047005c2
 def crux_scorer(kind: str) -> Callable:
     "The scorer of one of the two tasks."
     def score(items: Sequence[Item], texts: Sequence[str], box: Sandbox) -> list[Score]:
@@ -877,7 +880,7 @@ def judge_value(gold: str, answer: str | None, outcome: Outcome | None) -> Score
     right = same_value(outcome.value, canonical_literal(gold), "python")
     return Score(right, answer, "ok" if right else "wrong")
 
-# %% ../nbs/15a_benchmarks.ipynb #0f0e7491
+# %% ../nbs/15a_benchmarks.ipynb #48f261f3
 def vocabulary(program: str) -> set[str]:
     "The kinds of syntax, functions and methods in a program."
     nodes = list(ast.walk(ast.parse(program)))
@@ -908,7 +911,7 @@ def crux_benchmark(kind: str) -> Benchmark:
 
 CRUXEVAL = (crux_benchmark("code_i"), crux_benchmark("code_o"))
 
-# %% ../nbs/15a_benchmarks.ipynb #8636e418
+# %% ../nbs/15a_benchmarks.ipynb #73e61e84
 class TextUnpickler(pickle.Unpickler):
     "Reads a pickled text; anything that needs a class is refused."
     def find_class(self, module, name): raise DataError(f"private tests may hold text only, not {module}.{name}")
@@ -937,7 +940,7 @@ def lcb_prompt(item: Item, style: str, n_shot: int = 0) -> str | list[dict]:
     text = f"{item.question}\n\n{form}\nAnswer with one ```python block that holds the whole program."
     return ask(text) if style == "chat" else f"### Problem\n{text}\n\n### Answer\n```python\n"
 
-# %% ../nbs/15a_benchmarks.ipynb #685344a1
+# %% ../nbs/15a_benchmarks.ipynb #d78249df
 SCRIPTS = HARNESS + RUNNER + """
 import os
 
@@ -972,7 +975,7 @@ def f(source, name, inputs, limits, part, size):
     return report(*answers(call, json.loads(inputs), limits, pack), False, part, size)
 """
 
-# %% ../nbs/15a_benchmarks.ipynb #4e9dd0de
+# %% ../nbs/15a_benchmarks.ipynb #eca07118
 def same_lines(out: str, gold: str) -> bool:
     "Whether two outputs are the same: line by line without outer spaces, or number by number."
     ones, twos = ([line.strip() for line in text.strip().split("\n")] for text in (out, gold))
@@ -989,7 +992,7 @@ def plain_lists(value: object) -> object:
     if isinstance(value, dict): return {k: plain_lists(v) for k, v in value.items()}
     return [plain_lists(v) for v in value] if isinstance(value, (list, tuple)) else value
 
-# %% ../nbs/15a_benchmarks.ipynb #d4ebc551
+# %% ../nbs/15a_benchmarks.ipynb #a5811f75
 def score_lcb(items: Sequence[Item], texts: Sequence[str], box: Sandbox, seconds: float = 6.0) -> list[Score]:
     "Judge one reply an item: all tests must pass."
     programs = [lcb_program(text) for text in texts]
@@ -1030,7 +1033,7 @@ LCB_FILES = "https://huggingface.co/datasets/livecodebench/code_generation_lite/
 LIVECODEBENCH = Benchmark("livecodebench_v5", "LiveCodeBench v5", "code", "pass@1", "livecodebench_v5.statements", lcb_item, lcb_prompt, score_lcb,
     urls=tuple(LCB_FILES.format(part) for part in ("", 2, 3, 4, 5)), max_tokens=4096, stop=("\n```", "\n###"), by=("difficulty",))
 
-# %% ../nbs/15a_benchmarks.ipynb #b7fee721
+# %% ../nbs/15a_benchmarks.ipynb #b370d767
 def read_reply(text: str, kind: str) -> str:
     "The answer in a tagged or a compact reply."
     return TEMPLATES["base" if "<answer>" in text else "compact"].parse_answer(text, kind)
@@ -1062,7 +1065,7 @@ def anchor_prompt(item: Item, style: str, n_shot: int = 0) -> str | list[dict]:
 ANCHOR = AnchorBenchmark("anchor", "Anchor set", "in_domain", "accuracy", "", None, anchor_prompt, score_anchor, max_tokens=256, stop=("</answer>",),
     by=("kind", "level"))
 
-# %% ../nbs/15a_benchmarks.ipynb #26a63059
+# %% ../nbs/15a_benchmarks.ipynb #b6f6bc1f
 BENCHMARKS = {b.name: b for b in (HUMANEVAL_PLUS, MBPP_PLUS, LIVECODEBENCH, *CRUXEVAL, *MATHS, *GENERAL, ANCHOR)}
 
 def find_benchmark(name: str) -> Benchmark:
