@@ -187,7 +187,7 @@ class TokenScores(torch.autograd.Function):
         for part, goal in zip(hidden.split(size), targets.split(size)):
             logs = log_distribution(head, part, temperature)
             scores.append(logs.gather(-1, goal[:, None])[:, 0])
-            entropy.append(-torch.bmm(logs.exp()[:, None], logs[..., None])[:, 0, 0])
+            entropy.append(-logs.exp().mul_(logs).sum(-1))
         ctx.save_for_backward(hidden, targets)
         ctx.facts, ctx.kept = (head, temperature, size), logs if len(scores) == 1 else None
         found = torch.cat(scores), torch.cat(entropy)
