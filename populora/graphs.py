@@ -147,7 +147,8 @@ class Slots:
         self.eos = torch.tensor(list(eos_ids) or [-1], device=device)
         shape = (n, 2 * network.kv_heads, columns, network.head_dim)
         self.cache = [flat[: math.prod(shape)].view(shape) for flat in memory]  # keys, then values
-        self.factors = [(new(groups, p.d_in, len(p.sizes) * rank, kind=dtype), [new(groups, len(p.sizes) * rank, w.shape[0], kind=dtype) for w in p.weights])
+        self.factors = [(new(groups, p.d_in, len(p.sizes) * rank, kind=dtype),
+                         [new(groups, len(p.sizes) * rank, w.shape[0], kind=dtype) for w in p.weights])
                         for p in network.projections] if rank else []
         self.kernels, self.loaded, self.graphs = kernels, None, {}
 
@@ -192,7 +193,8 @@ def project(self: Slots,
 ) -> list[Tensor]:  # (slots, outputs), one for each layer of the projection
     "Linear layers that read one input, each slot with its group's adapter."
     p = self.network.projections[which]
-    outs = [F.linear(x, w, b) if residual is None or b is not None else torch.addmm(residual, x, w.T) for w, b in zip(p.weights, p.biases, strict=True)]
+    outs = [F.linear(x, w, b) if residual is None or b is not None else torch.addmm(residual, x, w.T)
+            for w, b in zip(p.weights, p.biases, strict=True)]
     if residual is not None and p.biases[0] is not None: outs = [outs[0] + residual]
     if self.rank:
         A, Bs = self.factors[which]
@@ -321,7 +323,8 @@ class Seats:
     ):
         self.work, self.size, self.owner, self.line = work, size, list(owners), np.full(len(owners) * size, -1)
         self.waiting = {int(member): deque() for member in np.unique(work.member)}
-        for line in np.lexsort((work.prompt, -work.prompt_len)): self.waiting[int(work.member[line])].append(line)  # longest first, equal prompts together
+        for line in np.lexsort((work.prompt, -work.prompt_len)):  # longest first, equal prompts together
+            self.waiting[int(work.member[line])].append(line)
 
     @property
     def busy(self) -> np.ndarray:
@@ -337,7 +340,8 @@ class Seats:
         "Seat waiting samples; returns the slots and their lines. An empty group whose member has nobody waiting goes to the longest queue."
         seated = []
         for group, free in enumerate(~self.busy.reshape(-1, self.size)):
-            if free.all() and not self.waiting[self.owner[group]] and self.queue: self.owner[group] = max(self.waiting, key=lambda m: len(self.waiting[m]))
+            if free.all() and not self.waiting[self.owner[group]] and self.queue:
+                self.owner[group] = max(self.waiting, key=lambda m: len(self.waiting[m]))
             queue = self.waiting[self.owner[group]]
             seated += [(group * self.size + slot, queue.popleft()) for slot in np.flatnonzero(free)[: len(queue)]]
         slots, lines = (np.array(column, dtype=int) for column in zip(*seated, strict=True)) if seated else (np.arange(0), np.arange(0))
@@ -403,6 +407,12 @@ def rows_at_most(self: GraphEngine,
     free = torch.cuda.mem_get_info(self.device)[0] + torch.cuda.memory_reserved(self.device) - torch.cuda.memory_allocated(self.device) + ours
     slot = columns * 2 * net.kv_heads * net.head_dim * net.embed.element_size() * len(net.layers)
     return max(1, min(self.max_rows, int(.6 * free) // slot))
+
+@patch
+def release(self: GraphEngine) -> None:
+    "Give the memory of caches and graphs back; the next call takes it again."
+    self.shapes.clear()
+    self.memory = []
 
 @patch
 def slots_for(self: GraphEngine,
@@ -488,7 +498,8 @@ def generate(self: GraphEngine,
             if busy.any():
                 lines = seats.line[busy]
                 steps = int(min(self.sync_every, (work.limit - work.count)[lines].max()))
-                length = min(-(-int((work.prompt_len + work.count)[lines].max() + steps) // 64) * 64, slots.columns) if slots.kernels is None else slots.columns
+                reach = int((work.prompt_len + work.count)[lines].max() + steps)
+                length = slots.columns if slots.kernels else min(-(-reach // 64) * 64, slots.columns)  # the kernels stop at each slot's own end
                 drawn = slots.run(steps, self.capture, length, scale, truncated)
                 record(work, lines, [a[busy] for a in drawn], self.eos_ids, self.text)
                 waste += steps * np.count_nonzero(~seats.busy)

@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch import nn
 
-from .bases import Base
 from .costs import H200, moved_population, sized_base, synchronize, timed, unless_full
 from .engines import torch_engine
 from .lora import LoraPopulation
@@ -35,7 +34,8 @@ def rollout_requests(
 ) -> list[Request]:  # sorted by member
     "Random prompts, equally many for each member."
     rng = np.random.default_rng(seed)
-    return [Request(rng.integers(2, vocab, length), names[i * len(names) // prompts], max_tokens=tokens, temperature=temperature, seed=i) for i in range(prompts)]
+    owners = [names[i * len(names) // prompts] for i in range(prompts)]
+    return [Request(rng.integers(2, vocab, length), name, max_tokens=tokens, temperature=temperature, seed=i) for i, name in enumerate(owners)]
 
 # %% ../nbs/14b_rollout_costs.ipynb #3ebd79c5
 @contextmanager
@@ -65,8 +65,8 @@ def hf_generate(
     sampling = dict(do_sample=True, temperature=1.0, top_k=0, top_p=1.0) if requests[0].temperature else dict(do_sample=False)
     if not mixed: model.set_adapter(requests[0].member)
     with torch.inference_mode():
-        out = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=new, min_new_tokens=new, pad_token_id=0, eos_token_id=None,
-                             **sampling, **({"adapter_names": [q.member for q in requests]} if mixed else {}))
+        out = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), max_new_tokens=new, min_new_tokens=new, pad_token_id=0,
+                             eos_token_id=None, **sampling, **({"adapter_names": [q.member for q in requests]} if mixed else {}))
     return out[:, ids.shape[1]:]
 
 # %% ../nbs/14b_rollout_costs.ipynb #449530b5
@@ -138,8 +138,9 @@ def bench_case(
     population = moved_population(base, [f"T{i + 1}" for i in range(members)], rank)
     asked = rollout_requests(population.names, prompts, prompt, tokens, base.model.config.vocab_size)
     floor = rollout_floor(base.model, prompts, prompt, tokens, sum(p.numel() for p in population.parameters()))
-    about = {"base": name, "prompts": prompts, "tokens": tokens, "members": members, "rank": rank, "dtype": str(dtype).removeprefix("torch."), "floor": floor}
-    def row(engine, found): return about | {"engine": engine} | (found or {"seconds": None}) | ({"rate": prompts * tokens / found["seconds"]} if found else {})
+    about = {"base": name, "prompts": prompts, "tokens": tokens, "members": members, "rank": rank, "dtype": str(dtype)[6:], "floor": floor}
+    def row(engine, found):
+        return about | {"engine": engine} | (found | {"rate": prompts * tokens / found["seconds"]} if found else {"seconds": None})
     for kind, make in (("torch", torch_engine), ("torch, plain", TorchEngine)):
         if kind != "torch" and (torch.device(device).type != "cuda" or name != "tiny" or late()): continue
         engine = make(population, base.tokenizer, max_rows=prompts, eos_ids=())
@@ -181,7 +182,8 @@ def rollouts_table(
     rows: Sequence[dict],  # of `bench_rollouts`
 ) -> str:  # plain text
     "The table of `populora bench rollouts`."
-    lines = [f"{'base':8} {'prompts':>8} {'new':>4}  {'engine':18} {'rows':>5} {'seconds':>9} {'tokens/s':>11} {'slower':>7} {'floors':>7} {'peak':>8}"]
+    lines = [f"{'base':8} {'prompts':>8} {'new':>4}  {'engine':18} {'rows':>5} {'seconds':>9} {'tokens/s':>11} {'slower':>7} "
+             f"{'floors':>7} {'peak':>8}"]
     for row in rows:
         start = f"{row['base']:8} {row['prompts']:>8,} {row['tokens']:>4}  {row['engine']:18} {row.get('rows', row['prompts']):>5}"
         if row["seconds"] is None: lines.append(f"{start} {'no room':>9}"); continue

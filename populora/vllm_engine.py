@@ -77,7 +77,7 @@ def to_sample(
     if reason not in ("stop", "length"): raise RuntimeError(f"member={request.member!r}: vLLM ended a sample with {reason!r}")
     logprobs = tuple(float(at[i].logprob) for i, at in zip(ids, output.logprobs, strict=True))
     if not np.isfinite(logprobs).all():
-        raise FloatingPointError(f"member={request.member!r}: vLLM returned log-probabilities that are not finite; its adapter or the base has diverged")
+        raise FloatingPointError(f"member={request.member!r}: vLLM's log-probabilities are not finite; its adapter or the base has diverged")
     ended = "eos" if ids and ids[-1] in eos_ids else reason
     found = stop_length(ids[:-1] if ended == "eos" else ids, 0, request.stop, decode) if request.stop else None
     if found is not None: ids, logprobs, ended = ids[:found], logprobs[:found], "stop"
@@ -131,8 +131,8 @@ def llm_options(self: VllmEngine,
     memory: float,  # fraction of the GPU's memory
 ) -> dict:  # of vllm.LLM
     "Derive vLLM's settings."
-    lora = {} if self.population is None else dict(enable_lora=True, max_loras=len(self.population.names), max_cpu_loras=2 * len(self.population.names),
-                                                   max_lora_rank=lora_rank(self.population.rank))
+    members = len(self.population.names) if self.population is not None else 0
+    lora = dict(enable_lora=True, max_loras=members, max_cpu_loras=2 * members, max_lora_rank=lora_rank(self.population.rank)) if members else {}
     compiled = {} if self.model.device.type == "cpu" else dict(compilation_config={"cudagraph_capture_sizes": capture_sizes(self.max_rows)})
     return dict(model=str(folder), dtype=str(self.model.dtype).removeprefix("torch."), max_model_len=self.context, max_num_seqs=self.max_rows,
                 gpu_memory_utilization=memory, enable_sleep_mode=self.sleeps, generation_config="vllm", logprobs_mode="processed_logprobs",
@@ -186,7 +186,8 @@ def generate(self: VllmEngine,
     for q in requests:
         self.check(q)
         if self.exact and (q.top_k or q.top_p < 1):
-            raise ValueError(f"top_k={q.top_k}, top_p={q.top_p}: vLLM would report log-probabilities after truncation; use engine='torch', or VllmEngine(exact=False)")
+            raise ValueError(f"top_k={q.top_k}, top_p={q.top_p}: vLLM would report log-probabilities after truncation; "
+                             "use engine='torch', or VllmEngine(exact=False)")
     if self.asleep: self.wake()
     out: list[list[Sample]] = [[] for _ in requests]
     members = list(dict.fromkeys(q.member for q in requests if q.member is not None))
@@ -231,7 +232,7 @@ def verify(self: VllmEngine,
         changes.append(np.abs(mine - base))
     found = {"gap": float(np.concatenate(gaps).mean()), "change": float(np.concatenate(changes).mean())}
     if found["gap"] > self.tolerance:
-        raise RuntimeError(f"member={name!r}: vLLM's log-probabilities are {found['gap']:.3f} away from the trainer's on average (at most {self.tolerance}); "
+        raise RuntimeError(f"member={name!r}: vLLM's log-probabilities are {found['gap']:.3f} away from the trainer's (at most {self.tolerance}); "
                            f"the adapter moves them by {found['change']:.3f}, so it may not be applied, or vLLM serves another base")
     if found["change"] > 2 * self.tolerance: self.checked[name] = found
     return found
