@@ -6,9 +6,10 @@
 __all__ = ['VALUES', 'ALGEBRA', 'same_code', 'last_boxed', 'read_decimal', 'read_power', 'read_number', 'plain', 'tight',
            'split_top', 'in_brackets', 'as_unit', 'split_unit', 'interval', 'rows', 'signs', 'bag', 'normal_form',
            'in_braces', 'values', 'relation', 'bracketed', 'measured', 'worded', 'same_form', 'same_parts', 'matched',
-           'is_symbol', 'as_latex', 'same_answer', 'Algebra', 'capitals', 'for_algebra', 'same_answers', 'check_boxed']
+           'is_symbol', 'as_latex', 'same_answer', 'Algebra', 'mark_capitals', 'for_algebra', 'same_answers',
+           'check_boxed']
 
-# %% ../nbs/03_answers.ipynb #1d385ff5
+# %% ../nbs/03_answers.ipynb #176b6cad
 import ast
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +19,7 @@ from importlib.util import find_spec
 from .problems import FormatError, canonical_literal
 from .verifier import Check, Runner, make_job, same_value
 
-# %% ../nbs/03_answers.ipynb #7107f5fd
+# %% ../nbs/03_answers.ipynb #8a60040b
 def same_code(
     first: str, # source of a literal
     second: str, # source of a literal
@@ -29,7 +30,7 @@ def same_code(
     try: return same_value(canonical_literal(first), canonical_literal(second), equality)
     except FormatError: return False
 
-# %% ../nbs/03_answers.ipynb #66266d3c
+# %% ../nbs/03_answers.ipynb #14610d6d
 def last_boxed(
     text: str, # a model's reply
 ) -> str | None: # the contents of the last complete, non-empty box
@@ -41,7 +42,7 @@ def last_boxed(
         elif mark.group() == "}" and opened and opened.pop() == last is not None: answer = text[last : mark.start()].strip() or None
     return answer
 
-# %% ../nbs/03_answers.ipynb #6fb1099d
+# %% ../nbs/03_answers.ipynb #c9baab60
 _DIGITS = r"\d+|\d{1,3}(?:,\d{3})+"
 _DECIMAL = re.compile(rf"([+-]?)({_DIGITS})?(?:\.(\d*)(?:\\overline\{{(\d+)\}})?)?(?:e([+-]?\d{{1,3}}))?", re.IGNORECASE)
 _RATIO = re.compile(rf"([+-]?)({_DIGITS})?(?:\\frac\{{([+-]?\d+)\}}\{{([+-]?\d+)\}}|(?<=\d)/(\d+))")
@@ -77,7 +78,7 @@ def read_number(text: str) -> Fraction | None:
     if not bottom or (match[2] and (top < 0 or bottom < 0)): return None  # 2\frac{-1}{2} could be a product
     return sign * (whole + Fraction(top, bottom))
 
-# %% ../nbs/03_answers.ipynb #1d530214
+# %% ../nbs/03_answers.ipynb #f81a5bb9
 _REWRITES = tuple((re.compile(pattern), by) for pattern, by in (
     (r"^(?i:the\s+)?(?i:final\s+)?(?i:answer\s+is)\b:?\s*", ""),
     (r"\*\*(?=\S)(.+?)(?<=\S)\*\*$", r"\1"), (r"\\(?:boxed|fbox)\s*\{(.*)\}$", r"\1"), (r"\\\[|\\\]|\\\(|\\\)", ""), (r"\\+$", ""),
@@ -93,7 +94,7 @@ _REWRITES = tuple((re.compile(pattern), by) for pattern, by in (
     (r"\{(\d+)\}\s*/\s*\{(\d+)\}", r"\1/\2"), (r"\\frac\s*(\d)\s*(\d)", r"\\frac{\1}{\2}"), (r"\\frac\s*(\d)\s*\{", r"\\frac{\1}{"),
     (r"(\\frac\{[^{}]*\})\s*(\d)", r"\1{\2}"), (r"\\frac\s*\{\s*([^{}]*?)\s*\}\s*\{\s*([^{}]*?)\s*\}", r"\\frac{\1}{\2}"),
     (r"\\sqrt\s*(\w)", r"\\sqrt{\1}"), (r"(?<![\\a-zA-Z])sqrt\s*\(([^()]*)\)", r"\\sqrt{\1}"), (r"(?<![\\a-zA-Z])pi(?![a-zA-Z])", r"\\pi "),
-    (r"−|–", "-"), (r"\\%", "%"), (r"\\(?:cdot|times|ast)(?![a-zA-Z])|×|·", "*"), (r"\s*\*\s*", "*"),
+    (r"−|–", "-"), (r"(?<=\d)\.(?=/)", ""), (r"\\%", "%"), (r"\\(?:cdot|times|ast)(?![a-zA-Z])|×|·", "*"), (r"\s*\*\s*", "*"),
     (r"\\(?:le|leq|leqslant)(?![a-zA-Z])|<=|≤", "≤"), (r"\\(?:ge|geq|geqslant)(?![a-zA-Z])|>=|≥", "≥"), (r"\\(?:ne|neq)(?![a-zA-Z])|!=|≠", "≠"),
     (r"\\lt(?![a-z])", "<"), (r"\\gt(?![a-z])", ">"),
     (r"\\pm(?![a-z])|±", "±"), (r"\\cup(?![a-z])|∪", "∪"), (r"\\in(?![a-z])|∈", "∈"), (r"\+?\\infty|∞", r"\\infty "),
@@ -111,7 +112,7 @@ def tight(text: str) -> str:
     "The same without spaces."
     return re.sub(r"\s+", "", text)
 
-# %% ../nbs/03_answers.ipynb #d92c5075
+# %% ../nbs/03_answers.ipynb #7ef5e49a
 _OPEN, _CLOSE = dict.fromkeys("([{«⟨", 1), dict.fromkeys(")]}»⟩", 1)
 
 def split_top(text: str, at: str = ",") -> list[str]:
@@ -136,7 +137,7 @@ def in_brackets(text: str) -> tuple[str, str, str] | None: # opening, inside, cl
         if depth < 0: return None
     return (opening, inside, closing) if depth == 0 else None
 
-# %% ../nbs/03_answers.ipynb #df6f1fea
+# %% ../nbs/03_answers.ipynb #38b5eebb
 _LEFT = re.compile(r"\s*(?:[a-zA-Z](?:_\{?\w+\}?)?|"
                    r"\\(?:alpha|beta|gamma|theta|lambda|mu|phi|angle\s*[A-Z]*)|\\vec\{?\w\}?|[a-zA-Z]\([a-zA-Z]\)|\([a-zA-Z](?:\s*,\s*[a-zA-Z])+\)|[A-Z]{2})\s*")
 _WORDS = re.compile(r"[^\W\d_]+(?:(?:\s+|['-])\w+)*")
@@ -158,7 +159,7 @@ def split_unit(text: str) -> tuple[str, str] | None: # value, unit
     found = _BARE_UNIT.fullmatch(text)
     return (found[1], as_unit((found[2] or found[3]) + (found[4] or ""))) if found else None
 
-# %% ../nbs/03_answers.ipynb #48852d2c
+# %% ../nbs/03_answers.ipynb #8ec243d5
 def interval(text: str) -> tuple | None:
     "The interval, or union of two, that an inequality of one variable describes."
     parts = [p.strip() for p in re.split("[<>≤≥≠]", text)]
@@ -194,7 +195,7 @@ def bag(items: Sequence) -> object:
     flat = [inner for item in items if item != "" for inner in (item[1:] if isinstance(item, tuple) and item[0] == "bag" else [item])]
     return flat[0] if len(flat) == 1 else ("bag", *flat)
 
-# %% ../nbs/03_answers.ipynb #592bf541
+# %% ../nbs/03_answers.ipynb #128f1fcc
 def normal_form(
     text: str, # an answer
     depth: int = 0, # brackets around it
@@ -241,7 +242,7 @@ def relation(text: str) -> object | None:
     if len(about) == 2: return normal_form(about[not about[0].strip() or bool(_LEFT.fullmatch(about[0]))])
     return interval(text)
 
-# %% ../nbs/03_answers.ipynb #1d600d59
+# %% ../nbs/03_answers.ipynb #15a476eb
 def bracketed(text: str, depth: int) -> object | None:
     "A tuple, an interval or a set."
     if text == r"\emptyset": return ("bag",)
@@ -276,7 +277,7 @@ def worded(text: str) -> object | None:
     if not _WORDS.fullmatch(inner) or max(map(len, re.split(r"[\s'-]+|\d+", inner))) < 3 or set(inner.lower().split()) & _FUNCTIONS: return None
     return ("text", inner.lower())
 
-# %% ../nbs/03_answers.ipynb #a5599230
+# %% ../nbs/03_answers.ipynb #9b4f3553
 def same_form(one: object, two: object, equivalent: Callable[[str, str], bool]) -> bool:
     "Whether two forms are the same."
     if one == "" or two == "": return False
@@ -318,7 +319,7 @@ def matched(ones: Sequence, twos: Sequence, equivalent: Callable[[str, str], boo
         return False
     return all(place(one, set()) for one in range(len(ones)))
 
-# %% ../nbs/03_answers.ipynb #75f5fec0
+# %% ../nbs/03_answers.ipynb #0e0abb0c
 def is_symbol(form: object) -> bool:
     "Whether a form may be part of algebra: not a word of two letters or more."
     return not (isinstance(form, tuple) and form[0] == "text") or len(form[1]) == 1
@@ -337,7 +338,7 @@ def same_answer(
     if not first or not second: return False
     return same_form(normal_form(first), normal_form(second), equivalent or (lambda one, two: tight(one) == tight(two)))
 
-# %% ../nbs/03_answers.ipynb #47f36038
+# %% ../nbs/03_answers.ipynb #e5954e63
 VALUES = r"""
 import hashlib, logging, signal
 import sympy
@@ -373,7 +374,7 @@ def zero(d, *scale):
     return d is not None and abs(d) <= sympy.Float(10) ** -30 * min(1, max(map(abs, scale)))
 """
 
-# %% ../nbs/03_answers.ipynb #b2dc18ef
+# %% ../nbs/03_answers.ipynb #67c014c8
 ALGEBRA = VALUES + r"""
 def agree(a, b):
     "Whether two expressions have equal values; None when they have none."
@@ -415,7 +416,7 @@ def f(pairs, limit):
     return out
 """
 
-# %% ../nbs/03_answers.ipynb #c87bdc4c
+# %% ../nbs/03_answers.ipynb #be388a50
 class Algebra:
     "Asks math-verify, in a sandbox, whether expressions are the same; remembers what it was told."
     def __init__(self,
@@ -457,20 +458,21 @@ class Algebra:
         "Whether two expressions are the same."
         if tight(one) == tight(two): return True
         pair = tuple(sorted((for_algebra(one), for_algebra(two))))
-        if capitals(pair[0]) != capitals(pair[1]) or len(one) + len(two) > 1000: return False
+        if len(one) + len(two) > 1000: return False
         if pair not in self.known: self.learn([pair])
         return self.known[pair]
 
-# %% ../nbs/03_answers.ipynb #ee39b355
-def capitals(latex: str) -> set[str]:
-    "The capital letters that are variables; math-verify does not tell them from small ones."
-    return set(re.findall(r"(?<![\\a-zA-Z])[A-Z]|(?<=[a-zA-Z])[A-Z]", re.sub(r"\\[a-zA-Z]+", " ", latex)))
+# %% ../nbs/03_answers.ipynb #c85061e5
+def mark_capitals(latex: str) -> str:
+    "Write capital variables as small ones with a mark, for math-verify does not tell them apart: X_1 becomes x_{9991}."
+    def mark(found): return found[1] or f"{found[2].lower()}_{{999{found[3] or found[4] or ''}}}"
+    return re.sub(r"(\\[a-zA-Z]+)|([A-Z])(?:_(?:\{(\w+)\}|(\w)))?", mark, latex)
 
 def for_algebra(latex: str) -> str:
     "An expression as math-verify reads it best: degrees as numbers, functions with a backslash."
     latex = re.sub(r"(\d+(?:\.\d+)?)\s*\^\\circ", r"(\1*\\pi/180)", latex)
     latex = re.sub(r"(?<![\\a-zA-Z])(sin|cos|tan|log|ln|exp)(?![a-zA-Z])", r"\\\1", latex)
-    return re.sub(r"\s*\*\s*", r" \\cdot ", latex.replace("**", "^")).strip()
+    return mark_capitals(re.sub(r"\s*\*\s*", r" \\cdot ", latex.replace("**", "^")).strip())
 
 def same_answers(
     pairs: Sequence[tuple[str | None, str | None]], # answers to compare
@@ -483,11 +485,10 @@ def same_answers(
         if tight(one) != tight(two): wanted.append((one, two))
         return True
     for one, two in pairs: same_answer(one, two, note)
-    cleaned = [(for_algebra(one), for_algebra(two)) for one, two in wanted if len(one) + len(two) <= 1000]
-    algebra.learn((one, two) for one, two in cleaned if capitals(one) == capitals(two))
+    algebra.learn((for_algebra(one), for_algebra(two)) for one, two in wanted if len(one) + len(two) <= 1000)
     return [same_answer(one, two, algebra) for one, two in pairs]
 
-# %% ../nbs/03_answers.ipynb #230cffa0
+# %% ../nbs/03_answers.ipynb #a02dbcf7
 def check_boxed(
     reply: str, # a model's reply
     gold: str, # the answer, not in a box
