@@ -9,7 +9,7 @@ __all__ = ['VALUES', 'ALGEBRA', 'same_code', 'last_boxed', 'read_decimal', 'read
            'is_symbol', 'as_latex', 'same_answer', 'Algebra', 'mark_capitals', 'for_algebra', 'same_answers',
            'check_boxed']
 
-# %% ../nbs/03_answers.ipynb #176b6cad
+# %% ../nbs/03_answers.ipynb #513cb678
 import ast
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from .problems import FormatError, canonical_literal
 from .verifier import Check, Runner, make_job, same_value
 
-# %% ../nbs/03_answers.ipynb #8a60040b
+# %% ../nbs/03_answers.ipynb #d750c782
 def same_code(
     first: str, # source of a literal
     second: str, # source of a literal
@@ -30,7 +30,7 @@ def same_code(
     try: return same_value(canonical_literal(first), canonical_literal(second), equality)
     except FormatError: return False
 
-# %% ../nbs/03_answers.ipynb #14610d6d
+# %% ../nbs/03_answers.ipynb #ebcf150c
 def last_boxed(
     text: str, # a model's reply
 ) -> str | None: # the contents of the last complete, non-empty box
@@ -42,7 +42,7 @@ def last_boxed(
         elif mark.group() == "}" and opened and opened.pop() == last is not None: answer = text[last : mark.start()].strip() or None
     return answer
 
-# %% ../nbs/03_answers.ipynb #c9baab60
+# %% ../nbs/03_answers.ipynb #75bc8116
 _DIGITS = r"\d+|\d{1,3}(?:,\d{3})+"
 _DECIMAL = re.compile(rf"([+-]?)({_DIGITS})?(?:\.(\d*)(?:\\overline\{{(\d+)\}})?)?(?:e([+-]?\d{{1,3}}))?", re.IGNORECASE)
 _RATIO = re.compile(rf"([+-]?)({_DIGITS})?(?:\\frac\{{([+-]?\d+)\}}\{{([+-]?\d+)\}}|(?<=\d)/(\d+))")
@@ -78,7 +78,7 @@ def read_number(text: str) -> Fraction | None:
     if not bottom or (match[2] and (top < 0 or bottom < 0)): return None  # 2\frac{-1}{2} could be a product
     return sign * (whole + Fraction(top, bottom))
 
-# %% ../nbs/03_answers.ipynb #f81a5bb9
+# %% ../nbs/03_answers.ipynb #bc31ac32
 _REWRITES = tuple((re.compile(pattern), by) for pattern, by in (
     (r"^(?i:the\s+)?(?i:final\s+)?(?i:answer\s+is)\b:?\s*", ""),
     (r"\*\*(?=\S)(.+?)(?<=\S)\*\*$", r"\1"), (r"\\(?:boxed|fbox)\s*\{(.*)\}$", r"\1"), (r"\\\[|\\\]|\\\(|\\\)", ""), (r"\\+$", ""),
@@ -112,7 +112,7 @@ def tight(text: str) -> str:
     "The same without spaces."
     return re.sub(r"\s+", "", text)
 
-# %% ../nbs/03_answers.ipynb #7ef5e49a
+# %% ../nbs/03_answers.ipynb #d8615465
 _OPEN, _CLOSE = dict.fromkeys("([{«⟨", 1), dict.fromkeys(")]}»⟩", 1)
 
 def split_top(text: str, at: str = ",") -> list[str]:
@@ -137,7 +137,7 @@ def in_brackets(text: str) -> tuple[str, str, str] | None: # opening, inside, cl
         if depth < 0: return None
     return (opening, inside, closing) if depth == 0 else None
 
-# %% ../nbs/03_answers.ipynb #38b5eebb
+# %% ../nbs/03_answers.ipynb #2e9b6e4f
 _LEFT = re.compile(r"\s*(?:[a-zA-Z](?:_\{?\w+\}?)?|"
                    r"\\(?:alpha|beta|gamma|theta|lambda|mu|phi|angle\s*[A-Z]*)|\\vec\{?\w\}?|[a-zA-Z]\([a-zA-Z]\)|\([a-zA-Z](?:\s*,\s*[a-zA-Z])+\)|[A-Z]{2})\s*")
 _WORDS = re.compile(r"[^\W\d_]+(?:(?:\s+|['-])\w+)*")
@@ -159,7 +159,7 @@ def split_unit(text: str) -> tuple[str, str] | None: # value, unit
     found = _BARE_UNIT.fullmatch(text)
     return (found[1], as_unit((found[2] or found[3]) + (found[4] or ""))) if found else None
 
-# %% ../nbs/03_answers.ipynb #8ec243d5
+# %% ../nbs/03_answers.ipynb #77be5af6
 def interval(text: str) -> tuple | None:
     "The interval, or union of two, that an inequality of one variable describes."
     parts = [p.strip() for p in re.split("[<>≤≥≠]", text)]
@@ -195,7 +195,7 @@ def bag(items: Sequence) -> object:
     flat = [inner for item in items if item != "" for inner in (item[1:] if isinstance(item, tuple) and item[0] == "bag" else [item])]
     return flat[0] if len(flat) == 1 else ("bag", *flat)
 
-# %% ../nbs/03_answers.ipynb #128f1fcc
+# %% ../nbs/03_answers.ipynb #20562837
 def normal_form(
     text: str, # an answer
     depth: int = 0, # brackets around it
@@ -242,7 +242,7 @@ def relation(text: str) -> object | None:
     if len(about) == 2: return normal_form(about[not about[0].strip() or bool(_LEFT.fullmatch(about[0]))])
     return interval(text)
 
-# %% ../nbs/03_answers.ipynb #15a476eb
+# %% ../nbs/03_answers.ipynb #832cc7e2
 def bracketed(text: str, depth: int) -> object | None:
     "A tuple, an interval or a set."
     if text == r"\emptyset": return ("bag",)
@@ -277,7 +277,7 @@ def worded(text: str) -> object | None:
     if not _WORDS.fullmatch(inner) or max(map(len, re.split(r"[\s'-]+|\d+", inner))) < 3 or set(inner.lower().split()) & _FUNCTIONS: return None
     return ("text", inner.lower())
 
-# %% ../nbs/03_answers.ipynb #9b4f3553
+# %% ../nbs/03_answers.ipynb #2c90b4ce
 def same_form(one: object, two: object, equivalent: Callable[[str, str], bool]) -> bool:
     "Whether two forms are the same."
     if one == "" or two == "": return False
@@ -319,7 +319,7 @@ def matched(ones: Sequence, twos: Sequence, equivalent: Callable[[str, str], boo
         return False
     return all(place(one, set()) for one in range(len(ones)))
 
-# %% ../nbs/03_answers.ipynb #0e0abb0c
+# %% ../nbs/03_answers.ipynb #4d94b27b
 def is_symbol(form: object) -> bool:
     "Whether a form may be part of algebra: not a word of two letters or more."
     return not (isinstance(form, tuple) and form[0] == "text") or len(form[1]) == 1
@@ -338,7 +338,7 @@ def same_answer(
     if not first or not second: return False
     return same_form(normal_form(first), normal_form(second), equivalent or (lambda one, two: tight(one) == tight(two)))
 
-# %% ../nbs/03_answers.ipynb #e5954e63
+# %% ../nbs/03_answers.ipynb #fadf7e49
 VALUES = r"""
 import hashlib, logging, signal
 import sympy
@@ -374,7 +374,7 @@ def zero(d, *scale):
     return d is not None and abs(d) <= sympy.Float(10) ** -30 * min(1, max(map(abs, scale)))
 """
 
-# %% ../nbs/03_answers.ipynb #67c014c8
+# %% ../nbs/03_answers.ipynb #88d9847e
 ALGEBRA = VALUES + r"""
 def agree(a, b):
     "Whether two expressions have equal values; None when they have none."
@@ -416,7 +416,7 @@ def f(pairs, limit):
     return out
 """
 
-# %% ../nbs/03_answers.ipynb #be388a50
+# %% ../nbs/03_answers.ipynb #dd44dc62
 class Algebra:
     "Asks math-verify, in a sandbox, whether expressions are the same; remembers what it was told."
     def __init__(self,
@@ -462,10 +462,10 @@ class Algebra:
         if pair not in self.known: self.learn([pair])
         return self.known[pair]
 
-# %% ../nbs/03_answers.ipynb #c85061e5
+# %% ../nbs/03_answers.ipynb #7e38f3b8
 def mark_capitals(latex: str) -> str:
-    "Write capital variables as small ones with a mark, for math-verify does not tell them apart: X_1 becomes x_{9991}."
-    def mark(found): return found[1] or f"{found[2].lower()}_{{999{found[3] or found[4] or ''}}}"
+    "Write capital variables with a number, for math-verify does not tell them from small ones: X_1 becomes x_{99881}."
+    def mark(found): return found[1] or f"x_{{99{ord(found[2])}{found[3] or found[4] or ''}}}"
     return re.sub(r"(\\[a-zA-Z]+)|([A-Z])(?:_(?:\{(\w+)\}|(\w)))?", mark, latex)
 
 def for_algebra(latex: str) -> str:
@@ -488,7 +488,7 @@ def same_answers(
     algebra.learn((for_algebra(one), for_algebra(two)) for one, two in wanted if len(one) + len(two) <= 1000)
     return [same_answer(one, two, algebra) for one, two in pairs]
 
-# %% ../nbs/03_answers.ipynb #a02dbcf7
+# %% ../nbs/03_answers.ipynb #ed25494f
 def check_boxed(
     reply: str, # a model's reply
     gold: str, # the answer, not in a box
