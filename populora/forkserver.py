@@ -8,11 +8,11 @@ __all__ = ['CHILD_STATUSES', 'SERVER_STATUSES', 'MAX_REPORT', 'MAX_DETAIL', 'REP
            'ADDRESSES', 'read_exactly', 'write_all', 'write_frame', 'read_frame', 'pack_report', 'unpack_report',
            'unpack_reply', 'Mailbox', 'load_program', 'read_literals', 'call_expression', 'describe', 'answer_call',
            'answer_calls', 'send_report', 'enclose_child', 'run_child', 'SolutionError', 'take_frame',
-           'remote_function', 'serve_solution', 'answer_tests', 'run_side', 'start_pair', 'crowded', 'out_of_time',
-           'cpu_seconds', 'watch', 'end_all', 'end_child', 'read_file', 'sweep', 'judge', 'renew_standard',
-           'start_child', 'run_calls', 'run_job', 'remove_tree', 'clean_folder', 'fix_clocks', 'fix_files', 'Entry',
-           'Entries', 'fix_addresses', 'plug_holes', 'settle_heap', 'keep_to_folder', 'load_module', 'preload',
-           'prepare', 'settle', 'burn_number', 'serve', 'failing_fork', 'lay_out']
+           'ordered_literal', 'remote_function', 'serve_solution', 'answer_tests', 'run_side', 'start_pair', 'crowded',
+           'out_of_time', 'cpu_seconds', 'watch', 'end_all', 'end_child', 'read_file', 'sweep', 'judge',
+           'renew_standard', 'start_child', 'run_calls', 'run_job', 'remove_tree', 'clean_folder', 'fix_clocks',
+           'fix_files', 'Entry', 'Entries', 'fix_addresses', 'plug_holes', 'settle_heap', 'keep_to_folder',
+           'load_module', 'preload', 'prepare', 'settle', 'burn_number', 'serve', 'failing_fork', 'lay_out']
 
 # %% ../nbs/01b_forkserver.ipynb #024c616d
 import ast
@@ -216,8 +216,8 @@ def run_child(job, calls, world, writer): # never returns
         texts = []
         for place, size, literal in (job["source"], *calls):
             texts.append((os.pread(world.texts, size, place).decode("utf-8", "surrogatepass"), literal))
-        enclose_child(job, len(calls), world, writer)
         if job["addresses"]: world.kept = settle_heap(world.seed == 1)
+        enclose_child(job, len(calls), world, writer)
         gc.freeze()  # the collector's counts begin at zero
         gc.enable()
         answer_calls(texts[0][0], texts[1:], world.problems, send_report)
@@ -233,10 +233,17 @@ def take_frame(descriptor: int) -> bytes:
     if not 0 < size <= MAX_REPORT: raise SolutionError("the solution ended, or said too much")
     return read_exactly(descriptor, size)
 
+def ordered_literal(value, problems) -> str:
+    "A literal of a value that keeps the order of dictionaries (the canonical one sorts their keys)."
+    exact, plain = problems.canonical(value), repr(value)
+    try: return plain if problems.canonical(problems.parse_literal(plain)) == exact else exact
+    except problems.FormatError: return exact
+
 def remote_function(name: str, problems, ask: int, tell: int): # a function
     "A function that lives in the other process."
     def call(*positional, **named):
-        words = [problems.canonical(value) for value in positional] + [f"{key}={problems.canonical(value)}" for key, value in named.items()]
+        words = [ordered_literal(value, problems) for value in positional]
+        words += [f"{key}={ordered_literal(value, problems)}" for key, value in named.items()]
         write_frame(ask, f"{name}\n{', '.join(words)}".encode("utf-8", "surrogatepass"))
         status, value, detail = unpack_report(take_frame(tell))
         if status != "ok": raise SolutionError(f"{status}: {detail}")
@@ -252,7 +259,7 @@ def serve_solution(source: str, problems, ask: int, tell: int) -> None:
         try:
             if why: raise SolutionError(why)
             positional, named = read_literals(arguments)
-            report = pack_report("ok", problems.canonical(space[name](*positional, **named)))
+            report = pack_report("ok", ordered_literal(space[name](*positional, **named), problems))
         except BaseException as error: report = pack_report("error", "", describe(error))
         write_frame(tell, report)
 
@@ -495,6 +502,16 @@ def fix_clocks(start: int) -> None: # seconds since 1970
         if not hasattr(time, name): continue
         setattr(time, name, lambda *which: look() / 1e9)
         setattr(time, name + "_ns", look)
+    if hasattr(select, "epoll"):
+        class Poller:
+            "What an event loop waits with."
+            def __init__(self, *options, make=select.epoll): self.poller = make(*options)
+            def __getattr__(self, name): return getattr(self.poller, name)
+            def poll(self, timeout=None, *options):
+                found = self.poller.poll(timeout, *options)
+                if not found and timeout: clock[0] += int(timeout * 1e9)
+                return found
+        select.epoll = Poller
     time.sleep, os.times = sleep, lambda: os.times_result((0.0, 0.0, 0.0, 0.0, look() / 1e9))
     local, universal, text, words = time.localtime, time.gmtime, time.strftime, time.asctime
     time.localtime = lambda at=None: local(time.time() if at is None else at)
@@ -537,13 +554,13 @@ PERSONALITY_FIXED = 0x40000
 def fix_addresses(libc, second: bool) -> None: # never returns the first time, where the system allows it
     "Start this program again with addresses that are not random; in the second world memory begins elsewhere."
     try:
-        stack = resource.getrlimit(resource.RLIMIT_STACK)
-        now = libc.personality(0xFFFFFFFF)
-        if now & PERSONALITY_FIXED: return resource.setrlimit(resource.RLIMIT_STACK, (8 << 20 if stack[1] < 0 else min(8 << 20, stack[1]), stack[1]))
-        if libc.personality(now | PERSONALITY_FIXED) < 0: return  # some containers
-        if second: resource.setrlimit(resource.RLIMIT_STACK, (1 << 30, stack[1]))  # room for a stack decides where the rest begins
+        most = resource.getrlimit(resource.RLIMIT_STACK)[1]
+        def stack(size): resource.setrlimit(resource.RLIMIT_STACK, (size if most < 0 else min(size, most), most))
+        if os.environ.pop("AGAIN", None): return stack(8 << 20)
+        if libc.personality(libc.personality(0xFFFFFFFF) | PERSONALITY_FIXED) < 0: return  # some containers
+        if second: stack(1 << 30)  # room for a stack decides where the rest begins
     except (AttributeError, ValueError, OSError): return
-    os.execv(sys.executable, sys.orig_argv)
+    os.execve(sys.executable, sys.orig_argv, {**os.environ, "AGAIN": "1"})
 
 # %% ../nbs/01b_forkserver.ipynb #3fb69870
 SIZES = range(48, 513, 16)  # of the blocks that the interpreter hands out from pools; below are `object()` (16) and floats (32)

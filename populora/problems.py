@@ -10,7 +10,6 @@ __all__ = ['KINDS', 'VALUE_REASONS', 'MAX_DEPTH', 'MAX_CHARS', 'MAX_DIGITS', 'FO
 
 # %% ../nbs/00_problems.ipynb #6abf8070
 import ast
-import hashlib
 import json
 import math
 import re
@@ -70,6 +69,7 @@ class Problem:
     @property
     def key(self) -> str:
         "Content hash: equal for equal problems in every process."
+        import hashlib  # not at the top: it loads a large library, which every child of the fork server would carry
         return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()[:16]
 
     def to_dict(self) -> dict: return asdict(self)

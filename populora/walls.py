@@ -63,7 +63,7 @@ def limit_run(
 ALLOWED = """
     read 0 63, write 1 64, close 3 57, fstat 5 80, lseek 8 62, mmap 9 222, mprotect 10 226, munmap 11 215, brk 12 214, rt_sigaction 13
     134, rt_sigprocmask 14 135, rt_sigreturn 15 139, pread64 17 67, pwrite64 18 68, readv 19 65, writev 20 66, access 21 -, pipe 22 -,
-    select 23 -, poll 7 -, sched_yield 24 124, mremap 25 216, msync 26 227, mincore 27 232, madvise 28 233, dup 32 23, dup2 33 -, pause
+    select 23 -, poll 7 -, sched_yield 24 124, mremap 25 216, msync 26 227, madvise 28 233, dup 32 23, dup2 33 -, pause
     34 -, nanosleep 35 101, getitimer 36 102, alarm 37 -, setitimer 38 103, getpid 39 172, sendto 44 206, recvfrom 45 207, exit 60 93,
     wait4 61 260, waitid 247 95, kill 62 129, uname 63 160, fsync 74 82, fdatasync 75 83, truncate 76 45, ftruncate 77 46,
     getdents64 217 61, getcwd 79 17, chdir 80 49, fchdir 81 50, rename 82 -, mkdir 83 -, rmdir 84 -, link 86 -, unlink 87 -, symlink 88
