@@ -849,9 +849,9 @@ def iteration_table(
 ) -> str: # markdown
     "The measures of several runs, iteration by iteration."
     means = iteration_means(folders)
-    def shown(value): return "-" if value is None else f"{value:.0f}" if value > 2 else f"{value:.3f}"
+    def shown(value, measure): return "-" if value is None else f"{value:.0f}" if measure == "questions kept" else f"{value:.3f}"
     rows = ["| measure | " + " | ".join(means) + " |", "|---" * (len(means) + 1) + "|"]
     for measure, (part, _) in MEASURES.items():
         first = 0 if part == "anchor" else 1                             # only the anchor set is measured before training
-        rows.append(f"| {measure} | " + " | ".join(" ".join(shown(value) for value in means[name][measure][first:]) for name in means) + " |")
+        rows.append(f"| {measure} | " + " | ".join(" ".join(shown(value, measure) for value in means[name][measure][first:]) for name in means) + " |")
     return "\n".join(rows)
