@@ -364,6 +364,7 @@ def check_population(
 
 # %% ../nbs/06_lora.ipynb #7644bf3b
 @patch
+@torch.inference_mode(False)  # made while sampling, the copy must still serve training
 @torch.no_grad()
 def casts(self: LoraPopulation,
     dtype: torch.dtype, # compute dtype
