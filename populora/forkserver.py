@@ -5,14 +5,14 @@
 # %% auto #0
 __all__ = ['CHILD_STATUSES', 'SERVER_STATUSES', 'MAX_REPORT', 'MAX_DETAIL', 'REPLY', 'FIRST_WORDS', 'LITERAL_NAMES',
            'VALUE_STATUS', 'CLOCK', 'NOW', 'PAUSE', 'STAT', 'SCAN', 'PERSONALITY_FIXED', 'SIZES', 'PRELOAD', 'MORE',
-           'ADDRESSES', 'read_exactly', 'write_all', 'write_frame', 'read_frame', 'pack_report', 'unpack_report',
-           'unpack_reply', 'Mailbox', 'load_program', 'read_literals', 'call_expression', 'describe', 'answer_call',
-           'answer_calls', 'send_report', 'enclose_child', 'run_child', 'SolutionError', 'take_frame',
-           'ordered_literal', 'remote_function', 'serve_solution', 'answer_tests', 'run_side', 'start_pair', 'crowded',
-           'out_of_time', 'cpu_seconds', 'watch', 'end_all', 'end_child', 'read_file', 'sweep', 'judge',
-           'renew_standard', 'start_child', 'run_calls', 'run_job', 'remove_tree', 'clean_folder', 'fix_clocks',
-           'fix_files', 'Entry', 'Entries', 'fix_addresses', 'plug_holes', 'settle_heap', 'keep_to_folder',
-           'load_module', 'preload', 'prepare', 'settle', 'burn_number', 'serve', 'failing_fork', 'lay_out']
+           'read_exactly', 'write_all', 'write_frame', 'read_frame', 'pack_report', 'unpack_report', 'unpack_reply',
+           'Mailbox', 'load_program', 'read_literals', 'call_expression', 'describe', 'answer_call', 'answer_calls',
+           'send_report', 'enclose_child', 'run_child', 'SolutionError', 'take_frame', 'ordered_literal',
+           'remote_function', 'serve_solution', 'answer_tests', 'run_side', 'start_pair', 'crowded', 'out_of_time',
+           'cpu_seconds', 'watch', 'end_all', 'end_child', 'read_file', 'sweep', 'judge', 'renew_standard',
+           'start_child', 'run_calls', 'run_job', 'remove_tree', 'clean_folder', 'fix_clocks', 'fix_files', 'Entry',
+           'Entries', 'fix_addresses', 'plug_holes', 'settle_heap', 'keep_to_folder', 'load_module', 'preload',
+           'prepare', 'settle', 'burn_number', 'serve', 'failing_fork', 'lay_out']
 
 # %% ../nbs/01b_forkserver.ipynb #8c4df57b
 import ast
@@ -26,7 +26,6 @@ import importlib.util
 import io
 import json
 import os
-import re
 import resource
 import select
 import signal
@@ -580,10 +579,10 @@ def plug_holes() -> list: # keep it, or the holes open
 
 def settle_heap(backwards: bool) -> list: # keep it
     "Use up what the server's work has left free; then let the next objects of each size lie upwards in memory, or downwards."
-    kept = [bytes(size) for size in range(528, 4608, 48) for _ in range(2)]
+    kept = [bytes(size) for size in range(528, 4608, 80) for _ in range(2)]
     kept += [make() for make in (list, dict, lambda: [0], lambda: {0: 0}, *(lambda n=n: tuple([0] * n) for n in (1, 2, 3))) for _ in range(110)]
     small = [[object() for _ in range(80)], [float("1.5") for _ in range(180)]]
-    small += [[bytes(size - 33) for _ in range(200 if size < 200 else 60)] for size in SIZES]
+    small += [[bytes(size - 33) for _ in range(200 if size < 200 else 50)] for size in SIZES if size < 300]
     if not backwards: return kept + small
     for blocks in small: blocks[40:] = blocks[:39:-1]
     for blocks in small: del blocks[40:]  # a list frees its end first, so upwards; the last one freed is the first one used again
@@ -702,10 +701,6 @@ def failing_fork(count: int):
 if __name__ == "__main__" and len(sys.argv) == 2 and sys.argv[1].startswith("{"): serve(json.loads(sys.argv[1]))
 
 # %% ../nbs/01b_forkserver.ipynb #65e6561c
-# words of a program that may see where objects lie
-ADDRESSES = re.compile(r"\b(id|hash|object|eval|exec|compile|getattr|globals|locals|vars|__(?:dict|class|import|globals|code)__|\w*builtins\w*"
-                       r"|ctypes|gc)\b")
-
 def lay_out(batch: int, jobs: list[dict]) -> tuple[dict, bytes]: # (what the server gets, what its children read)
     "Split jobs into numbers and texts."
     numbers, texts = [], bytearray()
@@ -715,7 +710,7 @@ def lay_out(batch: int, jobs: list[dict]) -> tuple[dict, bytes]: # (what the ser
         return [len(texts) - len(data), len(data), literal]
     for job in jobs:
         numbers.append({name: job[name] for name in ("timeout", "memory_mb", "stop", "shared")})
-        numbers[-1] |= {"addresses": bool(ADDRESSES.search(job["source"])), "source": put(job["source"])}
+        numbers[-1] |= {"addresses": job["addresses"], "source": put(job["source"])}
         numbers[-1]["calls"] = [put(*call) for call in job["calls"] or [[job["word"]]]]
         numbers[-1]["tests"] = put(json.dumps([job["names"], job["word"], job["tests"]])) if job["tests"] else None
     return {"batch": batch, "jobs": numbers}, bytes(texts)
