@@ -21,7 +21,7 @@ __all__ = ['STYLES', 'GROUPS', 'PACKING', 'HARNESS', 'RUNNER', 'CALL', 'PART', '
            'plain_lists', 'score_lcb', 'lcb_job', 'lcb_parts', 'lcb_program', 'judge_tests', 'read_reply',
            'score_anchor', 'AnchorBenchmark', 'anchor_prompt', 'find_benchmark']
 
-# %% ../nbs/15a_benchmarks.ipynb #c6818e95
+# %% ../nbs/15a_benchmarks.ipynb #e0e6b967
 import ast
 import difflib
 import gzip
@@ -48,7 +48,7 @@ from .generator import anchor_set
 from .problems import TEMPLATES, FormatError, Problem, canonical_literal
 from .verifier import Outcome, Sandbox, make_job, same_value
 
-# %% ../nbs/15a_benchmarks.ipynb #32a95d2d
+# %% ../nbs/15a_benchmarks.ipynb #06100132
 @dataclass(frozen=True)
 class Item:
     "One question of a benchmark."
@@ -65,7 +65,7 @@ class Score:
     reason: str = "" # "ok", "wrong", or what went wrong
     parts: Mapping = field(default_factory=dict) # verdicts under several rules
 
-# %% ../nbs/15a_benchmarks.ipynb #d2773fbf
+# %% ../nbs/15a_benchmarks.ipynb #f54b5a0b
 class DataError(ValueError):
     "A data folder or file that cannot be used; the message names it."
 
@@ -103,7 +103,7 @@ def read_rows(
     if not rows: raise DataError(f"{path}: the file holds no rows")
     return rows
 
-# %% ../nbs/15a_benchmarks.ipynb #ea1f8693
+# %% ../nbs/15a_benchmarks.ipynb #037708ce
 STYLES = ("chat", "base", "compact")
 GROUPS = ("code", "maths", "general", "in_domain")
 
@@ -136,7 +136,7 @@ class Benchmark:
         if repeated: raise DataError(f"{self.name}: {repeated} items have an id that another has")
         return items
 
-# %% ../nbs/15a_benchmarks.ipynb #c210df7e
+# %% ../nbs/15a_benchmarks.ipynb #2b97a901
 def hub_rows(benchmark: Benchmark, limit: int | None = None) -> list[dict]:
     "The rows of a benchmark from the hub."
     if not benchmark.hub and not benchmark.urls: raise DataError(f"{benchmark.name}: no data set on the hub is known; give a folder with `data`")
@@ -165,7 +165,7 @@ def metric_name(benchmark: Benchmark, items: Sequence[Item]) -> str:
     "What the number over these items is: an item may carry a weaker metric of its own."
     return ", ".join(sorted({item.fields.get("metric", benchmark.metric) for item in items})) or benchmark.metric
 
-# %% ../nbs/15a_benchmarks.ipynb #eca526aa
+# %% ../nbs/15a_benchmarks.ipynb #126e214c
 PACKING = '''
 import base64, hashlib, io, itertools, json, math, signal, sys, time, zlib
 
@@ -193,7 +193,7 @@ def unpack(v):
     return complex(*x) if kind == "c" else int(x, 16) if kind == "i" else bytes.fromhex(x)
 '''
 
-# %% ../nbs/15a_benchmarks.ipynb #13398b3f
+# %% ../nbs/15a_benchmarks.ipynb #4b21cc37
 HARNESS = PACKING + '''
 def at_once(v):
     try:
@@ -210,10 +210,12 @@ def rows_at_once(v):
 def exact(v, put):
     if isinstance(v, (list, tuple)):
         put(b"(" if isinstance(v, tuple) else b"[")
-        known = at_once(v) or rows_at_once(v)
-        if known: put(known.encode())
-        else:
-            for x in v: exact(x, put)
+        for place in range(0, len(v), 4096):
+            part = v[place : place + 4096]
+            known = at_once(part) or rows_at_once(part)
+            if known: put(known.encode())
+            else:
+                for x in part: exact(x, put)
         return put(b"]")
     if isinstance(v, (dict, set, frozenset)):
         parts = [digest(k) + digest(v[k]) for k in v] if isinstance(v, dict) else map(digest, v)
@@ -243,7 +245,7 @@ def unpack(tree: object) -> object:
     if kind == "q": return Fraction(unpack(x[0]), unpack(x[1]))
     return complex(*x) if kind == "c" else int(x, 16) if kind == "i" else bytes.fromhex(x)
 
-# %% ../nbs/15a_benchmarks.ipynb #0723a1d4
+# %% ../nbs/15a_benchmarks.ipynb #ed7be16f
 RUNNER = '''
 looks = []
 def late(number, frame):
@@ -279,7 +281,7 @@ def report(out, failure, notes, hashed, part, size):
     return len(text), text[part * size : (part + 1) * size], notes
 '''
 
-# %% ../nbs/15a_benchmarks.ipynb #0fe58e7e
+# %% ../nbs/15a_benchmarks.ipynb #77301442
 CALL = HARNESS + RUNNER + '''
 def f(source, entry, inputs, limits, keep, hashed, part, size):
     keeps = {"value": lambda v: v, "set": set, "not_none": lambda v: v if isinstance(v, bool) else v is not None, "nothing": lambda v: None}
@@ -318,7 +320,7 @@ def read_parts(outcomes: Sequence[Outcome]) -> Outputs:
         return Outputs(tuple((str(kind), unpack(tree)) for kind, tree in values), slow, str(failure), bool(notes.get("floats")), len(reports))
     except Exception as error: return Outputs(failure=f"crashed: an unreadable report ({type(error).__name__})")
 
-# %% ../nbs/15a_benchmarks.ipynb #c75cd048
+# %% ../nbs/15a_benchmarks.ipynb #499f153d
 @dataclass(frozen=True)
 class Run:
     "A solution and the inputs to run it on."
@@ -354,7 +356,7 @@ def evaluation_box(**options) -> Sandbox: # as for `Sandbox`
     preload = [name for name in ("numpy", "math_verify") if find_spec(name)]
     return Sandbox(**{"timeout": 10.0, "memory_mb": 4096, "preload": preload, **options})
 
-# %% ../nbs/15a_benchmarks.ipynb #00c08469
+# %% ../nbs/15a_benchmarks.ipynb #48cc2fb2
 CODE_STOPS = ("<|endoftext|>", "<|endofmask|>", "</s>", "\nif __name__", "\ndef main(", "\nprint(")
 FENCE = re.compile(r"^[ \t]*```[^\n`]*\n(.*?)(?:^[ \t]*```|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -388,7 +390,7 @@ def stop_line(text: str) -> int:
     except (ValueError, RecursionError, MemoryError): pass
     return 0
 
-# %% ../nbs/15a_benchmarks.ipynb #87a9d005
+# %% ../nbs/15a_benchmarks.ipynb #31e73774
 def defines(text: str, entry: str) -> bool:
     "Whether a program defines a function (or class, or name) at the outermost level."
     tree = parses(text)
@@ -430,7 +432,7 @@ def has_body(text: str, entry: str) -> bool:
     functions = [n for n in parses(text).body if isinstance(n, ast.FunctionDef) and n.name == entry]
     return any(not isinstance(s, (ast.Pass, ast.Expr)) for f in functions for s in f.body)
 
-# %% ../nbs/15a_benchmarks.ipynb #f28d6443
+# %% ../nbs/15a_benchmarks.ipynb #614582e0
 COMPARED_AS_SETS = ("similar_elements", "find_char_long", "common_in_nested_lists", "extract_singly", "larg_nnum", "intersection_array",
     "find_dissimilar", "Diff")
 SPECIAL = ("find_zero", "sum_div", "surface_Area", "digit_distance_nums")
@@ -466,7 +468,7 @@ def special(entry: str, arguments: Sequence, out: object, atol: float) -> bool: 
         return entry == "digit_distance_nums" and out == digit_distance(*arguments)
     except Exception: return False
 
-# %% ../nbs/15a_benchmarks.ipynb #6635b7fd
+# %% ../nbs/15a_benchmarks.ipynb #81fd2faa
 def same_outputs(
     dataset: str, # "humaneval" or "mbpp"
     entry: str, # name of the function
@@ -488,7 +490,7 @@ def same_outputs(
         if not exact and (atol == 0 or kind != gold_kind or not close_to(out, gold, atol)): return False
     return True
 
-# %% ../nbs/15a_benchmarks.ipynb #f249663f
+# %% ../nbs/15a_benchmarks.ipynb #c23afff5
 MBPP_TUPLES = {
     ((0,), None): (2, 116, 132, 143, 222, 261, 273, 394, 399, 421, 424, 429, 470, 560, 579, 596, 616, 630, 726, 740, 744, 809),
     ((1,), None): (63, 64, 70, 94, 120, 237, 272, 299, 400, 409, 417, 438, 473, 614, 780), ((1,), 0): (75, 413, 444, 722, 753), ((0,), 1): (106, 750),
@@ -509,7 +511,7 @@ def mbpp_arguments(number: int, arguments: Sequence) -> list:
     depths, which = next((key for key, tasks in MBPP_TUPLES.items() if number in tasks), ((), None))
     return [tupled(a, depths if which in (None, place) else ()) for place, a in enumerate(arguments)]
 
-# %% ../nbs/15a_benchmarks.ipynb #d71e869c
+# %% ../nbs/15a_benchmarks.ipynb #d1f4870e
 class EvalPlus:
     "Scores replies to HumanEval+ or MBPP+."
     def __init__(self, dataset: str): self.dataset, self.known = dataset, {} # item id -> part -> (packed inputs, golds)
@@ -550,7 +552,7 @@ def solution_of(item: Item) -> str:
     "The canonical solution as a whole program."
     return item.fields["prompt"] + item.fields["canonical_solution"]
 
-# %% ../nbs/15a_benchmarks.ipynb #42ae6f16
+# %% ../nbs/15a_benchmarks.ipynb #0f56cf19
 @patch
 def judge(self: EvalPlus, items: Sequence[Item], programs: Sequence[str | None], box: Sandbox) -> list[Score]:
     "Judge one program an item: first the base inputs, then the plus inputs of those that passed."
@@ -590,7 +592,7 @@ def is_digest(outputs: Outputs) -> bool:
     "Whether outputs came as a hash."
     return len(outputs.values) == 2 and outputs.values[0][0] == "sha256"
 
-# %% ../nbs/15a_benchmarks.ipynb #a1c49545
+# %% ../nbs/15a_benchmarks.ipynb #306bcf40
 def ask(text: str) -> list[dict]:
     "One message of a user."
     return [{"role": "user", "content": text}]
@@ -616,7 +618,7 @@ MBPP_PLUS = Benchmark("mbpp_plus", "MBPP+", "code", "pass@1", "mbpp_plus.test", 
     urls=("https://github.com/evalplus/mbppplus_release/releases/download/v0.2.0/MbppPlus.jsonl.gz",),
     stop=(*CODE_STOPS, '\n"""', "\nassert"), max_tokens=768, primary="plus")
 
-# %% ../nbs/15a_benchmarks.ipynb #f0c3f6c1
+# %% ../nbs/15a_benchmarks.ipynb #97202d09
 NUMBER = r"-?\$?\d[\d,]*(?:\.\d+)?(?:/\d+)?"
 
 def first_answer(text: str, patterns: Sequence[str]) -> str | None:
@@ -634,7 +636,7 @@ def number_answer(text: str) -> str | None:
     "The same, for questions whose answer is a number; else the last number."
     return last_boxed(text) or first_answer(text, (rf"####\s*({NUMBER})", rf"(?i:answer\s+is):?\s*\**({NUMBER})", rf"({NUMBER})"))
 
-# %% ../nbs/15a_benchmarks.ipynb #d576d558
+# %% ../nbs/15a_benchmarks.ipynb #9b36c676
 WORD_EXEMPLARS = (
     ("A baker packs 4 boxes with 6 rolls each and keeps 5 rolls for himself. How many rolls did he bake?",
      "The boxes hold 4 * 6 = 24 rolls. With the 5 he keeps that is 24 + 5 = 29.", "29"),
@@ -675,7 +677,7 @@ def maths_prompt(item: Item, style: str, n_shot: int = 4) -> str | list[dict]:
     shown = "".join(f"Problem: {q}\nSolution: {working} The answer is $\\boxed{{{a}}}$.\n\n" for q, working, a in MATHS_EXEMPLARS[:n_shot])
     return f"{shown}Problem: {item.question}\nSolution:"
 
-# %% ../nbs/15a_benchmarks.ipynb #7079b5d2
+# %% ../nbs/15a_benchmarks.ipynb #5a651780
 class MathsScorer:
     "Scores replies whose answer is mathematics."
     def __init__(self, extract: Callable): self.extract, self.known = extract, {} # what algebra has told
@@ -719,7 +721,7 @@ def maths_item(row: Mapping) -> Item:
     context = f"{row['context']}\n\n" if row.get("context") else ""
     return Item(row_id(row), context + question, text, row)
 
-# %% ../nbs/15a_benchmarks.ipynb #9df1f51e
+# %% ../nbs/15a_benchmarks.ipynb #3375fe34
 GREEDY = dict(max_tokens=4096, n_shot=4, stop=("\nProblem:", "\n\n\n"))
 MEAN_OF_32 = dict(GREEDY, samples=32, temperature=0.6)
 
@@ -739,7 +741,7 @@ MATHS = (
     maths_set("olympiadbench", "OlympiadBench", "olympiadbench_maths_en.test", ("Hothan/OlympiadBench", "OE_TO_maths_en_COMP", "train"),
     by=("subfield",), **GREEDY))
 
-# %% ../nbs/15a_benchmarks.ipynb #58d216c7
+# %% ../nbs/15a_benchmarks.ipynb #ed32ae2b
 LETTERS = "ABCDEFGHIJ"
 
 def options_of(item: Item) -> list[str]:
@@ -773,7 +775,7 @@ def judge_text(gold: str, answer: str | None) -> Score:
     "Judge an answer that is right when it is the same text."
     return Score(False, None, "no_answer") if answer is None else Score(answer == gold, answer, "ok" if answer == gold else "wrong")
 
-# %% ../nbs/15a_benchmarks.ipynb #aeafd043
+# %% ../nbs/15a_benchmarks.ipynb #eb8ef859
 def supergpqa_letter(text: str, options: Sequence[str]) -> str | None:
     "The letter in a reply, as SuperGPQA's authors find it."
     text = text.rstrip()[-20_000:]
@@ -791,7 +793,7 @@ def score_supergpqa(items: Sequence[Item], texts: Sequence[str], box: Sandbox | 
     "Judge one reply an item."
     return [judge_text(item.gold, supergpqa_letter(text, options_of(item))) for item, text in zip(items, texts)]
 
-# %% ../nbs/15a_benchmarks.ipynb #705f6373
+# %% ../nbs/15a_benchmarks.ipynb #2f877e67
 def bbeh_answer(text: str) -> str:
     "The answer in a reply, as BBEH's authors find it."
     for lead in ("The answer is:", "The final answer is ", "The final answer is: ", "The answer is "):
@@ -824,7 +826,7 @@ def bbeh_prompt(item: Item, style: str, n_shot: int = 0) -> str | list[dict]:
            'for a multiple-choice question the letter alone, as in "The answer is: (a)".')
     return ask(f"{item.question}\n\n{end}") if style == "chat" else f"{item.question}\n\n{end}\n\n"
 
-# %% ../nbs/15a_benchmarks.ipynb #20d4e034
+# %% ../nbs/15a_benchmarks.ipynb #2dcf6e68
 def bbeh_item(row: Mapping) -> Item:
     "An item of BIG-Bench Extra Hard."
     return Item(row_id(row), row.get("question", row.get("input")), row.get("answer", row.get("target")), row)
@@ -838,7 +840,7 @@ GENERAL = (
     Benchmark("bbeh", "BBEH", "general", "accuracy", "bbeh.test", bbeh_item, bbeh_prompt, score_bbeh,
               hub=("MrLight/bbeh-eval", None, "train"), by=("task",), max_tokens=4096))
 
-# %% ../nbs/15a_benchmarks.ipynb #9e7ecc0b
+# %% ../nbs/15a_benchmarks.ipynb #96933336
 CRUX_EXAMPLES = (("def f(words):\n    return [w[0] for w in words]", "['ab', 'cd']", "['a', 'c']"),
     ("def f(n, s):\n    return s * n + '!'", "2, 'ho'", "'hoho!'"))
 CRUX_END = "Give the whole assertion between [ANSWER] and [/ANSWER]."
@@ -874,7 +876,7 @@ def crux_answer(kind: str, text: str) -> str | None:
     if kind == "code_i" and (whole := re.fullmatch(r"(?s)(?:assert\s+)?f\((.*)\)(?:\s*==.*)?", answer)): return whole[1].strip()
     return (answer.split("==")[-1] if answer.startswith("assert") else answer).strip() or None
 
-# %% ../nbs/15a_benchmarks.ipynb #848d8050
+# %% ../nbs/15a_benchmarks.ipynb #1712a44d
 def crux_scorer(kind: str) -> Callable:
     "The scorer of one of the two tasks."
     def score(items: Sequence[Item], texts: Sequence[str], box: Sandbox) -> list[Score]:
@@ -892,7 +894,7 @@ def judge_value(gold: str, answer: str | None, outcome: Outcome | None) -> Score
     right = same_value(outcome.value, canonical_literal(gold), "python")
     return Score(right, answer, "ok" if right else "wrong")
 
-# %% ../nbs/15a_benchmarks.ipynb #f7bdba15
+# %% ../nbs/15a_benchmarks.ipynb #2f75149c
 def vocabulary(program: str) -> set[str]:
     "The kinds of syntax, functions and methods in a program."
     nodes = list(ast.walk(ast.parse(program)))
@@ -923,7 +925,7 @@ def crux_benchmark(kind: str) -> Benchmark:
 
 CRUXEVAL = (crux_benchmark("code_i"), crux_benchmark("code_o"))
 
-# %% ../nbs/15a_benchmarks.ipynb #748b0621
+# %% ../nbs/15a_benchmarks.ipynb #2a240f18
 class TextUnpickler(pickle.Unpickler):
     "Reads a pickled text; anything that needs a class is refused."
     def find_class(self, module, name): raise DataError(f"private tests may hold text only, not {module}.{name}")
@@ -952,7 +954,7 @@ def lcb_prompt(item: Item, style: str, n_shot: int = 0) -> str | list[dict]:
     text = f"{item.question}\n\n{form}\nAnswer with one ```python block that holds the whole program."
     return ask(text) if style == "chat" else f"### Problem\n{text}\n\n### Answer\n```python\n"
 
-# %% ../nbs/15a_benchmarks.ipynb #2c2379b8
+# %% ../nbs/15a_benchmarks.ipynb #ea8f4591
 SCRIPTS = HARNESS + RUNNER + """
 import os
 
@@ -985,7 +987,7 @@ def f(source, name, inputs, limits, part, size):
     return report(*answers(call, json.loads(inputs), limits, pack), False, part, size)
 """
 
-# %% ../nbs/15a_benchmarks.ipynb #991ce9dc
+# %% ../nbs/15a_benchmarks.ipynb #f83a2d42
 def same_lines(out: str, gold: str) -> bool:
     "Whether two outputs are the same: line by line without outer spaces, or number by number."
     ones, twos = ([line.strip() for line in text.strip().split("\n")] for text in (out, gold))
@@ -1002,7 +1004,7 @@ def plain_lists(value: object) -> object:
     if isinstance(value, dict): return {k: plain_lists(v) for k, v in value.items()}
     return [plain_lists(v) for v in value] if isinstance(value, (list, tuple)) else value
 
-# %% ../nbs/15a_benchmarks.ipynb #dafd3bdb
+# %% ../nbs/15a_benchmarks.ipynb #f86ce394
 def score_lcb(items: Sequence[Item], texts: Sequence[str], box: Sandbox, seconds: float = 6.0) -> list[Score]:
     "Judge one reply an item: all tests must pass."
     programs = [lcb_program(text) for text in texts]
@@ -1043,7 +1045,7 @@ LCB_FILES = "https://huggingface.co/datasets/livecodebench/code_generation_lite/
 LIVECODEBENCH = Benchmark("livecodebench_v5", "LiveCodeBench v5", "code", "pass@1", "livecodebench_v5.statements", lcb_item, lcb_prompt, score_lcb,
     urls=tuple(LCB_FILES.format(part) for part in ("", 2, 3, 4, 5)), max_tokens=4096, stop=("\n```", "\n###"), by=("difficulty",))
 
-# %% ../nbs/15a_benchmarks.ipynb #abbdc7d4
+# %% ../nbs/15a_benchmarks.ipynb #26e6b8c9
 def read_reply(text: str, kind: str) -> str:
     "The answer in a tagged or a compact reply."
     return TEMPLATES["base" if "<answer>" in text else "compact"].parse_answer(text, kind)
@@ -1075,7 +1077,7 @@ def anchor_prompt(item: Item, style: str, n_shot: int = 0) -> str | list[dict]:
 ANCHOR = AnchorBenchmark("anchor", "Anchor set", "in_domain", "accuracy", "", None, anchor_prompt, score_anchor, max_tokens=256, stop=("</answer>",),
     by=("kind", "level"))
 
-# %% ../nbs/15a_benchmarks.ipynb #ef7c6b91
+# %% ../nbs/15a_benchmarks.ipynb #52362702
 BENCHMARKS = {b.name: b for b in (HUMANEVAL_PLUS, MBPP_PLUS, LIVECODEBENCH, *CRUXEVAL, *MATHS, *GENERAL, ANCHOR)}
 
 def find_benchmark(name: str) -> Benchmark:
