@@ -31,8 +31,8 @@ from fastcore.basics import patch
 from .answers import Algebra, last_boxed, read_number, same_answer, same_code
 from .bases import Base, load_base
 from .diversity import (BehaviourJudge, MemoryBank, ModelAbstraction, ProgramAbstraction, SentenceEncoder, SkillEncoder, Thresholds,
-                                bleu_scores, bleu_similarity, calibrate_thresholds, clusters, cosine_similarity, diversity_measures,
-                                hashed_encoder, in_zone, penalty_report, repetition_penalty, replay_size)
+                                bleu_scores, bleu_similarity, calibrate_thresholds, clusters, cosine_similarity, cross_iteration_repetition,
+                                diversity_measures, hashed_encoder, in_zone, penalty_report, repetition_penalty, replay_size)
 from .engines import choose_engine
 from .generator import anchor_set, parse_word_problem, word_anchor_set
 from .lora import load_adapter, save_adapter
@@ -567,7 +567,11 @@ def measure_diversity(
     embeddings, earlier = loop.similarity.sam([q.text for q in questions]), [entry.item for entry in loop.memory.entries]
     entropies = [q.sample.entropy for q in questions][:loop.config.measures.entropy_rollouts]
     found = diversity_measures(embeddings, loop.memory.blocks, [q.text for q in questions], earlier, make_judge(loop), entropies)
-    return {**found, "n": len(questions), "memory": len(earlier)}
+    size, fixed = loop.config.measures.set_size, None
+    if len(earlier) >= size:
+        places = named_rng(loop.config.seed, "fixed", len(earlier)).choice(len(earlier), size, replace=False)
+        fixed = cross_iteration_repetition(embeddings, [np.concatenate(loop.memory.blocks)[places]])["max"]
+    return {**found, "cross_fixed": fixed, "n": len(questions), "memory": len(earlier)}
 
 def curriculum_record(
     loop: Loop,
@@ -827,6 +831,7 @@ def run_challenger(
 # %% ../nbs/15_challenger.ipynb #5ee1c1b5
 MEASURES = { # row of the table -> where it stands in iterations.jsonl
     "cross-iteration repetition, max": ("diversity", "cross_max"), "cross-iteration repetition, mean": ("diversity", "cross_mean"),
+    "cross-iteration repetition, max, fixed memory": ("diversity", "cross_fixed"),
     "judge repetition ratio": ("diversity", "judge"), "intra-iteration repetition": ("diversity", "intra"),
     "distribution spread": ("diversity", "spread"), "challenger entropy": ("diversity", "entropy"),
     "questions kept": ("curriculum", "kept"), "labels that are true": ("curriculum", "label_accuracy"),
@@ -853,5 +858,6 @@ def iteration_table(
     rows = ["| measure | " + " | ".join(means) + " |", "|---" * (len(means) + 1) + "|"]
     for measure, (part, _) in MEASURES.items():
         first = 0 if part == "anchor" else 1                             # only the anchor set is measured before training
-        rows.append(f"| {measure} | " + " | ".join(" ".join(shown(value, measure) for value in means[name][measure][first:]) for name in means) + " |")
+        cells = [" ".join(shown(value, measure) for value in means[name][measure][first:]) for name in means]
+        rows.append(f"| {measure} | {' | '.join(cells)} |")
     return "\n".join(rows)
