@@ -11,10 +11,10 @@ __all__ = ['ROOM', 'DRAWS', 'BEST', 'MATHS', 'AVERAGES', 'TABLE_COLUMNS', 'R_DIV
            'cell', 'result_rows', 'to_csv', 'values_for_averages', 'score_line', 'population_lines', 'size_line',
            'group_table', 'comparison_table', 'detail_table', 'breakdown_table', 'Leak', 'words', 'grams', 'form',
            'item_texts', 'leaks', 'find_benchmarks', 'weights_hash', 'member_hash', 'changed', 'EvaluationFolder',
-           'read_results', 'describe_run', 'evaluate', 'write_tables', 'find_adapters', 'load_members', 'pick_engine',
+           'read_results', 'describe_run', 'evaluate', 'write_tables', 'find_adapters', 'load_members',
            'run_evaluation', 'score_evaluation']
 
-# %% ../nbs/16_evaluation.ipynb #c2328e52
+# %% ../nbs/16_evaluation.ipynb #85fb4a29
 import ast
 import csv
 import difflib
@@ -33,14 +33,15 @@ import numpy as np
 import torch
 from fastcore.basics import patch
 
-from .bases import Base, wilson
+from .bases import Base, load_base, wilson
 from .benchmarks import BENCHMARKS, Benchmark, DataError, Item, evaluation_box, load_items
+from .engines import choose_engine
 from .generator import program_shape
 from .lora import LoraPopulation, load_adapter
 from .rollouts import Request
 from .runs import derive_seed, environment, named_rng, read_json, read_log, to_json, write_aside
 
-# %% ../nbs/16_evaluation.ipynb #8aa7935e
+# %% ../nbs/16_evaluation.ipynb #a4b32712
 def sample_key(
     record: Mapping,  # a line of samples.jsonl or scores.jsonl
 ) -> tuple:  # benchmark, item, member, sample
@@ -71,7 +72,7 @@ class Log:
 
     def close(self) -> None: self.file.close()
 
-# %% ../nbs/16_evaluation.ipynb #1b179d50
+# %% ../nbs/16_evaluation.ipynb #046d896a
 ROOM = 256  # tokens that an answer must be able to have (fewer where the benchmark allows fewer)
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def spread(
     if limit is None or limit >= len(items): return list(items)
     return [items[i * len(items) // limit] for i in range(limit)]
 
-# %% ../nbs/16_evaluation.ipynb #51a2181d
+# %% ../nbs/16_evaluation.ipynb #7ea64601
 def encode_prompt(
     base: Base,  # its tokenizer and template
     prompt: str | Sequence[Mapping],  # a text, or messages for the chat template
@@ -135,7 +136,7 @@ class Task:
         "Whether a prompt leaves room for an answer."
         return context is None or len(self.prompts[index]) + min(self.max_tokens, ROOM) <= context
 
-# %% ../nbs/16_evaluation.ipynb #73d32d63
+# %% ../nbs/16_evaluation.ipynb #0aa52b8e
 def make_task(
     benchmark: Benchmark,
     base: Base,
@@ -168,7 +169,7 @@ def facts(self: Task) -> dict:
     prints = {"items": len(self.items), "prompts": hashlib.sha256(text.encode()).hexdigest()[:16]}
     return {name: getattr(self, name) for name in names} | about | prints
 
-# %% ../nbs/16_evaluation.ipynb #a5c8fd23
+# %% ../nbs/16_evaluation.ipynb #773d0c75
 def missing(
     task: Task,
     members: Sequence[str | None],  # None is the base
@@ -193,7 +194,7 @@ def as_records(
     if samples is None: return [key | dict(sample=0) | size | dict(tokens=0, stop="context", text=None)]
     return [key | dict(sample=i) | size | dict(tokens=len(s.ids), stop=s.stop, text=s.text) for i, s in enumerate(samples)]
 
-# %% ../nbs/16_evaluation.ipynb #52f4157e
+# %% ../nbs/16_evaluation.ipynb #5b51acfa
 def calls(
     task: Task,
     asked: Sequence[tuple[int, str | None]],  # (index of the item, member), long prompts first
@@ -209,7 +210,7 @@ def calls(
         out[-1].append((i, member))
     return out
 
-# %% ../nbs/16_evaluation.ipynb #5577e7d5
+# %% ../nbs/16_evaluation.ipynb #2b8d1c5b
 def sample_task(
     task: Task,
     engine,  # a rollout engine
@@ -232,7 +233,7 @@ def sample_task(
         if progress is not None: progress(done, len(asked))
     return True
 
-# %% ../nbs/16_evaluation.ipynb #ecd5f77a
+# %% ../nbs/16_evaluation.ipynb #78aad1db
 def score_records(
     benchmark: Benchmark,
     items: Mapping[str, Item],  # by id
@@ -263,7 +264,7 @@ def score_task(
     todo = [r for key, r in mine if r["text"] is not None and key not in scores.records]
     for start in range(0, len(todo), batch): scores.add(score_records(benchmark, known, todo[start:start + batch], box))
 
-# %% ../nbs/16_evaluation.ipynb #04b0df4d
+# %% ../nbs/16_evaluation.ipynb #994edb80
 def pass_at_k(
     n: int,  # samples
     c: int,  # right ones
@@ -274,7 +275,7 @@ def pass_at_k(
     if not 1 <= k <= n: raise ValueError(f"k={k}: must be in 1..{n}; draw more samples")
     return 1.0 - math.comb(n - c, k) / math.comb(n, k)
 
-# %% ../nbs/16_evaluation.ipynb #75b6a496
+# %% ../nbs/16_evaluation.ipynb #d8ca6c65
 DRAWS = 4000  # bootstrap resamples
 
 @dataclass(frozen=True)
@@ -308,7 +309,7 @@ def estimate(
     low, high = np.quantile(resampled_means(values, rng, draws), (.025, .975))
     return Estimate(mean, float(low), float(high), len(values))
 
-# %% ../nbs/16_evaluation.ipynb #fe427315
+# %% ../nbs/16_evaluation.ipynb #f1761cd5
 def chance_level(
     items: Sequence[Item],
 ) -> float:  # expected score of a guess
@@ -323,7 +324,7 @@ def at_floor(
     "Whether a score cannot be told from guessing."
     return score.n == 0 or score.low <= chance
 
-# %% ../nbs/16_evaluation.ipynb #efaa78ec
+# %% ../nbs/16_evaluation.ipynb #00733061
 @dataclass(frozen=True)
 class Result:
     "What one member did on one benchmark."
@@ -357,7 +358,7 @@ class Result:
         "Whether the score is one of the whole selection."
         return not self.unfit and not self.missing and len(self.items) > 0
 
-# %% ../nbs/16_evaluation.ipynb #25e12157
+# %% ../nbs/16_evaluation.ipynb #8ef62707
 @patch
 def over_fitting(self: Result, part: str | None = None) -> Estimate:
     "The score over the items that were asked, however few."
@@ -379,7 +380,7 @@ def floor(self: Result) -> bool:
     "Whether the score cannot be told from guessing."
     return at_floor(self.over_fitting(), self.chance)
 
-# %% ../nbs/16_evaluation.ipynb #900b7807
+# %% ../nbs/16_evaluation.ipynb #7c6467ad
 def make_result(
     benchmark: Benchmark,
     items: Sequence[Item],  # the selection
@@ -406,7 +407,7 @@ def make_result(
     return Result(benchmark.name, member, tuple(item.id for item in items), table(lambda s: s["correct"]), benchmark.metric, chance_level(items),
                   unfit, partial, unknown, sum(r["stop"] == "length" for r in texts), tokens, of or len(items), parts, labels)
 
-# %% ../nbs/16_evaluation.ipynb #b28d6723
+# %% ../nbs/16_evaluation.ipynb #57093aab
 def mcnemar(
     wins: int,  # items that only the first got right
     losses: int,  # items that only the second got right
@@ -428,7 +429,7 @@ def holm(
         out[i] = worst
     return out
 
-# %% ../nbs/16_evaluation.ipynb #1a3c3052
+# %% ../nbs/16_evaluation.ipynb #b548c883
 @dataclass(frozen=True)
 class Comparison:
     "One member against a baseline on one benchmark."
@@ -462,7 +463,7 @@ def compare(
     p = min(1.0, 2 * (1 + min((means <= 0).sum(), (means >= 0).sum())) / (draws + 1))
     return Comparison(ours.benchmark, ours.member, theirs.member, float(gap.mean()), float(low), float(high), float(p), wins, losses, exact, len(gap))
 
-# %% ../nbs/16_evaluation.ipynb #44f01600
+# %% ../nbs/16_evaluation.ipynb #adefa03a
 BEST = "best (picked on the test set)"
 
 def population_rows(
@@ -477,7 +478,7 @@ def population_rows(
     scores = sorted((r.score() for r in results), key=lambda e: e.value)
     return {"mean": mean, BEST: scores[-1], "worst": scores[0]}
 
-# %% ../nbs/16_evaluation.ipynb #b2655d2e
+# %% ../nbs/16_evaluation.ipynb #70b66b80
 MATHS = ("aime24", "aime25", "amc23", "math500", "minerva", "gsm8k", "olympiadbench")
 AVERAGES = {  # name -> (title, parts, where the definition is from)
     "math_avg": ("Math AVG", MATHS, "R-Diverse, table 1: its values are the means of these seven; PopuLoRA has the same seven sets"),
@@ -505,7 +506,7 @@ def average(
     low, high = np.quantile(pair[1], (.025, .975))
     return Estimate(float(pair[0]), float(low), float(high), len(AVERAGES[name][1]))
 
-# %% ../nbs/16_evaluation.ipynb #7316dfba
+# %% ../nbs/16_evaluation.ipynb #17f09ca1
 @dataclass(frozen=True)
 class Published:
     "A row from a paper."
@@ -534,7 +535,7 @@ R_DIVERSE_TABLE_1 = """
 R_DIVERSE_TABLE_2 = {"without MAP": 49.62, "without P_max and P_mean": 49.88, "without memory replay": 51.18, "without SAM": 50.50,
                      "without representation abstraction": 50.79, "without embedding similarity": 51.05}
 
-# %% ../nbs/16_evaluation.ipynb #7333cc01
+# %% ../nbs/16_evaluation.ipynb #59f26f95
 def published_rows() -> tuple[Published, ...]:
     "Every published row that could be read, with its source."
     one = "R-Diverse, table 1 (arXiv 2602.13103; read from the image in the authors' repository); greedy pass@1, AMC and AIME mean@32"
@@ -554,7 +555,7 @@ def published_rows() -> tuple[Published, ...]:
     rows.append(Published("single-agent AZR (one LoRA)", "Qwen2.5-Coder-7B", {"aime24": 36.6, "olympiadbench": 27.8}, digest, unsure))
     return tuple(rows)
 
-# %% ../nbs/16_evaluation.ipynb #373a1e55
+# %% ../nbs/16_evaluation.ipynb #09679474
 @dataclass(frozen=True)
 class Table:
     "A table for people."
@@ -588,7 +589,7 @@ def cell(
     if score is None or score.n == 0: return "n/a"
     return f"{100 * score.value:.1f}{'°' if floor else ''}" + (f" [{100 * score.low:.1f}, {100 * score.high:.1f}]" if interval else "")
 
-# %% ../nbs/16_evaluation.ipynb #e6263541
+# %% ../nbs/16_evaluation.ipynb #38ffaa9c
 COUNTS = ("items", "of", "unfit", "missing", "unknown", "cut")
 WORKED = "worked examples"  # LiveCodeBench without its official tests
 
@@ -616,7 +617,7 @@ def to_csv(
     writer.writerows({k: "" if v is None or v != v else v for k, v in row.items()} for row in rows)
     return out.getvalue()
 
-# %% ../nbs/16_evaluation.ipynb #b1d76d20
+# %% ../nbs/16_evaluation.ipynb #3bfc7721
 GROUPS = {"code": "Code", "maths": "Mathematics", "general": "General reasoning", "in_domain": "In-domain"}
 TAIL = {"code": ("code_avg",), "maths": ("math_avg", "azr_math"), "general": ("overall_avg", "azr_avg"), "in_domain": ()}
 
@@ -656,7 +657,7 @@ def population_lines(
         for line, score in zip(lines.values(), found): line.append(cell(score))
     return [(name, *cells) for name, cells in lines.items()]
 
-# %% ../nbs/16_evaluation.ipynb #aafa96cb
+# %% ../nbs/16_evaluation.ipynb #b350b07e
 NOTES = ("° at the floor: the interval reaches down to what guessing gives. n/a: prompts exceed the context, or items are not finished, "
          "or a part of an average is missing. In brackets: 95 % interval, bootstrap over items.",
          "The best member of each column is picked on the test set and lies too high; compare the population mean.")
@@ -685,14 +686,15 @@ def group_table(
     rows = [size_line(columns, results), *(score_line(name or "base", columns, own) for name, own in members.items())]
     adapters = {name: own for name, own in members.items() if name is not None}
     if len(adapters) > 1: rows += population_lines(columns, adapters)
-    for row in published:
-        if any(c in row.scores for c in columns):
-            mark = "published, unreliable" if row.note else "published"
-            rows.append((f"{row.system}, {row.base} ({mark})", *(f"{row.scores[c]:.1f}" if c in row.scores else "-" for c in columns)))
-    sources = tuple(dict.fromkeys(f"Published: {row.source}." for row in published if any(c in row.scores for c in columns)))
+    ours = [c for i, c in enumerate(columns, 1) if any(row[i] not in ("n/a", "-") for row in rows[1:])]  # columns with a number of ours
+    beside = [row for row in published if any(c in row.scores for c in ours)]
+    for row in beside:
+        mark = "published, unreliable" if row.note else "published"
+        rows.append((f"{row.system}, {row.base} ({mark})", *(f"{row.scores[c]:g}" if c in row.scores else "-" for c in columns)))
+    sources = tuple(dict.fromkeys(f"Published: {row.source}." for row in beside))
     return Table(GROUPS[group], ("", *head), tuple(rows), (*NOTES[:2 if len(adapters) > 1 else 1], *sources))
 
-# %% ../nbs/16_evaluation.ipynb #6727aae8
+# %% ../nbs/16_evaluation.ipynb #52388b31
 def comparison_table(
     results: Sequence[Result],
     baseline: str | None = None,  # a member; None is the base
@@ -713,6 +715,7 @@ def comparison_table(
     head = ("benchmark", "member", "difference", "better / worse", "items", "p", "McNemar", "with Holm")
     return Table(f"Against {baseline or 'base'}", head, rows, (note,))
 
+# %% ../nbs/16_evaluation.ipynb #389b0b08
 def detail_table(
     results: Sequence[Result],
 ) -> Table:
@@ -739,7 +742,7 @@ def breakdown_table(
     head = ("part", "items", *(r.member or "base" for r in results))
     return Table(f"{results[0].benchmark} in parts", head, tuple(map(row, sorted(set(labels)))), (NOTES[0],))
 
-# %% ../nbs/16_evaluation.ipynb #1df1ab8c
+# %% ../nbs/16_evaluation.ipynb #fe2d561b
 @dataclass(frozen=True)
 class Leak:
     "A generated text that a benchmark holds."
@@ -777,7 +780,7 @@ def form(
     if not any(isinstance(n, ast.FunctionDef) for n in tree.body) or sum(1 for _ in ast.walk(tree)) < least: return None
     return program_shape(ast.unparse(tree), keep_constants=True)
 
-# %% ../nbs/16_evaluation.ipynb #414f92b9
+# %% ../nbs/16_evaluation.ipynb #5231bd23
 def item_texts(
     item: Item,
 ) -> tuple[list[str], list[str]]:  # texts, programs
@@ -812,7 +815,7 @@ def leaks(
                 for index in sorted(indices): found.setdefault((index, name, item.id, rule), Leak(index, name, item.id, rule, evidence))
     return sorted(found.values(), key=lambda leak: (leak.index, leak.benchmark, leak.item, leak.rule))
 
-# %% ../nbs/16_evaluation.ipynb #503d7266
+# %% ../nbs/16_evaluation.ipynb #c27950f9
 def find_benchmarks(
     names: Sequence[str],  # benchmarks, groups, or "all"
     known: Mapping[str, Benchmark] = BENCHMARKS,
@@ -846,7 +849,7 @@ def member_hash(
     "A short hash of one member's adapter."
     return weights_hash({f"{layer} {side}": t for layer, pair in population.adapter(name).items() for side, t in zip("AB", pair)})
 
-# %% ../nbs/16_evaluation.ipynb #428ac6a5
+# %% ../nbs/16_evaluation.ipynb #2f2aeeab
 def changed(
     old: Mapping,  # of evaluation.json
     new: Mapping,
@@ -861,7 +864,7 @@ def changed(
             elif was != now: return f"{part}.{name}: was {was!r}, now {now!r}"
     return None
 
-# %% ../nbs/16_evaluation.ipynb #f45673aa
+# %% ../nbs/16_evaluation.ipynb #d4cfc480
 class EvaluationFolder:
     "One evaluation on disk."
     def __init__(self,
@@ -895,7 +898,7 @@ class EvaluationFolder:
     def __exit__(self, *error):
         for file in (self.samples, self.scores, self.guard): file.close()
 
-# %% ../nbs/16_evaluation.ipynb #df1d9ad7
+# %% ../nbs/16_evaluation.ipynb #965f557c
 def read_results(
     folder: EvaluationFolder,
     data: str | None = None,  # folder with the data files; None: the hub
@@ -934,7 +937,7 @@ def describe_run(
     return {"base": about, "members": {name or "base": "" if name is None else member_hash(population, name) for name in members},
             "benchmarks": {task.benchmark.name: task.facts() for task in tasks}}
 
-# %% ../nbs/16_evaluation.ipynb #f4130f7b
+# %% ../nbs/16_evaluation.ipynb #8d0c649b
 def evaluate(
     base: Base,
     engine,  # a rollout engine over the base or its population
@@ -965,6 +968,7 @@ def evaluate(
             if not finished: log(f"{task.benchmark.name}: the time was over with {left} answers to go; run it again to go on")
         return read_results(folder, data, box, {**BENCHMARKS, **{b.name: b for b in benchmarks}}, log) if score else []
 
+# %% ../nbs/16_evaluation.ipynb #62b74627
 def write_tables(
     path: str | Path,  # a folder
     results: Sequence[Result],
@@ -982,7 +986,7 @@ def write_tables(
     write_aside(Path(path)/"results.csv", to_csv(result_rows(results)))
     return tables
 
-# %% ../nbs/16_evaluation.ipynb #62f540e0
+# %% ../nbs/16_evaluation.ipynb #c02b3b56
 def find_adapters(
     paths: Sequence[str | Path],  # PEFT folders, or folders above them
 ) -> dict[str, Path]:  # member -> PEFT folder
@@ -1025,19 +1029,7 @@ def load_members(
     except ValueError: population.close(); raise
     return population
 
-# %% ../nbs/16_evaluation.ipynb #2c4152b0
-def pick_engine(
-    population,  # a LoraPopulation or a plain model
-    tokenizer,
-    max_rows: int = 256,  # samples decoded together
-):  # a rollout engine
-    "The engine with captured steps on CUDA, where it knows the model; else the plain one."
-    from populora.rollouts import TorchEngine
-    model = getattr(population, "model", population)
-    if next(model.parameters()).device.type != "cuda": return TorchEngine(population, tokenizer, max_rows=max_rows)
-    from populora.graphs import GraphEngine, why_not
-    return (TorchEngine if why_not(model) else GraphEngine)(population, tokenizer, max_rows=max_rows)
-
+# %% ../nbs/16_evaluation.ipynb #09744367
 def run_evaluation(
     out: str | Path,  # the folder of this evaluation
     base_name: str = "tiny",  # for load_base
@@ -1047,6 +1039,7 @@ def run_evaluation(
     how: How = How(),  # noqa: B008
     device: str = "cpu",
     dtype: str = "float32",
+    engine: str = "auto",  # "torch", "vllm" or "auto"
     max_rows: int = 256,  # samples decoded together
     with_base: bool = True,  # whether the base without an adapter takes part
     seconds: float | None = None,  # no new call is started after that
@@ -1054,15 +1047,16 @@ def run_evaluation(
     log: Callable[[str], None] = print,
 ) -> list[Table]:  # empty with score=False
     "Evaluate a base and adapters by name."
-    from populora.bases import load_base
     chosen, folders = find_benchmarks(bench), find_adapters(adapters)
     if not folders and not with_base: raise ValueError("members: neither the base nor an adapter takes part; give --adapter, or leave out --no-base")
     base = load_base(base_name, device, dtype)
     population = load_members(base, folders) if folders else base.model
-    members, engine = (*((None,) if with_base else ()), *folders), pick_engine(population, base.tokenizer, max_rows)
-    evaluate(base, engine, out, chosen, members, data, how, batch=4 * max_rows, seconds=seconds, score=False, log=log)
+    members = (*((None,) if with_base else ()), *folders)
+    sampler = choose_engine(engine, population, base.tokenizer, max_rows=max_rows)
+    evaluate(base, sampler, out, chosen, members, data, how, batch=2 * max_rows, seconds=seconds, score=False, log=log)
     return score_evaluation(out, data, log=log) if score else []
 
+# %% ../nbs/16_evaluation.ipynb #ebda7587
 def score_evaluation(
     out: str | Path,  # the folder of an evaluation
     data: str | None = None,  # folder with the data files; None: the hub
