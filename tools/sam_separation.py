@@ -165,7 +165,8 @@ def write(model, tokenizer, questions: list[str], device: str, rows: int) -> lis
         asked = tokenizer([prompt_of(questions[i]) for i in chosen], return_tensors="pt", padding=True)
         asked = {name: asked[name].to(device) for name in ("input_ids", "attention_mask")}
         with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-            made = model.generate(**asked, do_sample=False, max_new_tokens=140, pad_token_id=tokenizer.pad_token_id)
+            made = model.generate(**asked, do_sample=False, max_new_tokens=140, pad_token_id=tokenizer.pad_token_id,
+                                  eos_token_id=tokenizer.eos_token_id)
         for i, text in zip(chosen, tokenizer.batch_decode(made[:, asked["input_ids"].shape[1]:], skip_special_tokens=True)): texts[i] = text
     return texts
 
