@@ -13,7 +13,7 @@ __all__ = ['PROBES', 'EXTRAS', 'CHECKS', 'BENCHES', 'COMMANDS', 'add_config_opti
            'diversity_bench', 'cost_bench', 'retention_bench', 'rollouts_bench', 'Command', 'Parser', 'make_parser',
            'unknown_option', 'nearest_command', 'main']
 
-# %% ../nbs/18_cli.ipynb #74650f24
+# %% ../nbs/18_cli.ipynb #c93c7d3a
 import argparse
 import difflib
 import json
@@ -30,7 +30,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-# %% ../nbs/18_cli.ipynb #6aab52e3
+# %% ../nbs/18_cli.ipynb #932889ad
 def add_config_options(
     parser: argparse.ArgumentParser,
     default: str | None = "demo",  # preset or file when --config is not given
@@ -58,7 +58,7 @@ def make_config(
     short = [f"{name}={value}" for name, value in (("seed", args.seed), ("run.steps", args.steps)) if value is not None]
     return apply_overrides(config, [*args.overrides, *short])
 
-# %% ../nbs/18_cli.ipynb #10212698
+# %% ../nbs/18_cli.ipynb #61c081ff
 def cores() -> int:
     "Processor cores that this process may use: affinity and container quota respected."
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -76,7 +76,7 @@ def set_threads(
     import torch
     torch.set_num_threads(threads or min(torch.get_num_threads(), cores()))
 
-# %% ../nbs/18_cli.ipynb #194b8c1e
+# %% ../nbs/18_cli.ipynb #65526a4f
 def check_out(
     folder: Path,  # made if it does not exist
     fresh: bool = False,  # refuse a folder that holds anything but a start that failed
@@ -99,7 +99,7 @@ def check_device(
     except (RuntimeError, AssertionError):  # torch raises either, by its build
         raise ValueError(f"base.device={name!r}: torch cannot use it here; take cpu, or see: populora doctor") from None
 
-# %% ../nbs/18_cli.ipynb #8fb41720
+# %% ../nbs/18_cli.ipynb #1c1ec9c1
 def run_training(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # the run folder
@@ -126,7 +126,7 @@ def steps_done(
     from populora.runs import read_log
     return max((record["step"] for record in read_log(folder/"metrics.jsonl")), default=0)
 
-# %% ../nbs/18_cli.ipynb #5d1043e3
+# %% ../nbs/18_cli.ipynb #57e7c65b
 def add_train(parser: argparse.ArgumentParser) -> None:
     "Options of `populora train`."
     add_config_options(parser)
@@ -149,7 +149,7 @@ def run_train(args: argparse.Namespace) -> int:
     if status == 0: print(f"draw it with: populora figures {folder} --out {folder}/figures")
     return status
 
-# %% ../nbs/18_cli.ipynb #36ed4b45
+# %% ../nbs/18_cli.ipynb #49bef514
 def read_config(
     folder: Path,  # a run folder
 ):  # PopuloraConfig or AzrConfig
@@ -179,7 +179,7 @@ def run_resume(args: argparse.Namespace) -> int:
     set_threads(args.threads)
     return run_training(config, args.folder, resume=True)
 
-# %% ../nbs/18_cli.ipynb #9a0eab8d
+# %% ../nbs/18_cli.ipynb #8b09bf40
 def load_runs(
     folders: Sequence[Path],
 ) -> list:  # Run objects of notebook 17
@@ -220,7 +220,7 @@ def run_summary(args: argparse.Namespace) -> int:
     print(json.dumps(table.rows, indent=1, ensure_ascii=False) if args.json else table.markdown)
     return 0
 
-# %% ../nbs/18_cli.ipynb #a75f6a37
+# %% ../nbs/18_cli.ipynb #3975e1e4
 def add_config(parser: argparse.ArgumentParser) -> None:
     "Options of `populora config`."
     parser.add_argument("name", nargs="?", metavar="NAME|FILE|RUN", help="a preset, a JSON file or a run folder (default: demo)")
@@ -244,10 +244,10 @@ def run_config(args: argparse.Namespace) -> int:
     print(json.dumps(to_dict(config), indent=2) if args.explain is None else describe(config, args.explain))
     return 0
 
-# %% ../nbs/18_cli.ipynb #51f8afe6
+# %% ../nbs/18_cli.ipynb #81ea1431
 def add_eval(parser: argparse.ArgumentParser) -> None:
     "Options of `populora eval`."
-    parser.add_argument("--base", default="tiny", metavar="NAME|FOLDER", help="base model: tiny, smollm2, a folder or a hub id (default: %(default)s)")
+    parser.add_argument("--base", default="tiny", metavar="NAME|FOLDER", help="tiny, smollm2, a folder or a hub id (default: %(default)s)")
     parser.add_argument("--adapter", action="append", default=[], metavar="DIR",
                         help="a PEFT folder, a folder of them, or a run folder (its newest checkpoint); may be repeated")
     parser.add_argument("--bench", default="in_domain", metavar="LIST",
@@ -263,6 +263,7 @@ def add_eval(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the sampling noise (default: %(default)s)")
     parser.add_argument("--device", default="cpu", help="torch device (default: %(default)s)")
     parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16", "float16"), help="of the base (default: %(default)s)")
+    parser.add_argument("--engine", choices=("torch", "vllm", "auto"), default="auto", help="rollout engine (default: %(default)s)")
     parser.add_argument("--max-rows", type=int, default=256, metavar="N", help="samples decoded together (default: %(default)s)")
     parser.add_argument("--seconds", type=float, metavar="S", help="start no new batch after this time; run again to go on")
     parser.add_argument("--no-base", action="store_true", help="leave out the base without an adapter")
@@ -275,18 +276,19 @@ def run_eval(args: argparse.Namespace) -> int:
     "Evaluate, and print the tables."
     set_threads(args.threads)
     from populora.evaluation import How, run_evaluation, score_evaluation
-    if args.score_only: tables = score_evaluation(args.out, args.data)
+    say = lambda line: print(line, file=sys.stderr)
+    if args.score_only: tables = score_evaluation(args.out, args.data, log=say)
     else:
         check_out(args.out)
         check_device(args.device)
         how = How(args.style, args.shots, args.limit, args.samples, args.temperature, args.max_tokens, args.seed)
         names = [name.strip() for name in args.bench.split(",") if name.strip()]
-        tables = run_evaluation(args.out, args.base, args.adapter, names, args.data, how, args.device, args.dtype, args.max_rows,
-                                not args.no_base, args.seconds, not args.no_score, lambda line: print(line, file=sys.stderr))
+        tables = run_evaluation(args.out, args.base, args.adapter, names, args.data, how, args.device, args.dtype, args.engine,
+                                args.max_rows, not args.no_base, args.seconds, not args.no_score, say)
     print("\n\n".join(table.markdown() for table in tables) or f"sampled; score with: populora eval --score-only --out {args.out}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #8a069bf6
+# %% ../nbs/18_cli.ipynb #6286cd01
 def add_demo(parser: argparse.ArgumentParser) -> None:
     "Options of `populora demo`."
     add_config_options(parser)
@@ -310,7 +312,7 @@ def demo_plan(
         plan[args.out/name] = apply_overrides(matched_agent(population), [f"proposals.reward={reward}"])
     return plan
 
-# %% ../nbs/18_cli.ipynb #a428d023
+# %% ../nbs/18_cli.ipynb #9202eff5
 def demo_part(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # its run folder
@@ -322,7 +324,7 @@ def demo_part(
     print(f"{folder}: {'resuming' if resume else 'training'} {config.system}, seed {config.seed}, {config.run.steps} steps", flush=True)
     return run_training(config, folder, resume) == 0
 
-# %% ../nbs/18_cli.ipynb #c0880a5a
+# %% ../nbs/18_cli.ipynb #f4ddc91c
 def start_part(
     folder: Path,  # the run's folder
     words: Sequence[str],  # the command that asks for the whole plan
@@ -346,7 +348,7 @@ def part_done(
     print(last, flush=True)
     return status == 0
 
-# %% ../nbs/18_cli.ipynb #eebdf277
+# %% ../nbs/18_cli.ipynb #72e38357
 def train_plan(
     plan: dict[Path, object],  # run folder -> its configuration
     args: argparse.Namespace,  # of the command: words, part, threads
@@ -367,7 +369,7 @@ def train_plan(
     if not finished: print(f"or with everything: {shlex.join(['populora', *args.words])}")
     return finished
 
-# %% ../nbs/18_cli.ipynb #41794ac9
+# %% ../nbs/18_cli.ipynb #e13dd9e5
 def run_demo(args: argparse.Namespace) -> int:
     "Train both systems, draw the figures, print the table."
     from populora.figures import load_run, save_figures, summary_table
@@ -382,7 +384,7 @@ def run_demo(args: argparse.Namespace) -> int:
     for path in paths: print(f"  {path}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #17a9a7e9
+# %% ../nbs/18_cli.ipynb #38db3873
 def add_challenger(parser: argparse.ArgumentParser) -> None:
     "Options of `populora challenger`."
     parser.add_argument("--config", default="r_diverse", metavar="NAME|FILE",
@@ -427,7 +429,7 @@ def run_challenger_command(args: argparse.Namespace) -> int:
     print(f"\n{table}\n\ntable: {args.run/'table.md'}\nfigures: {len(paths)} files in {args.run/'figures'}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #bf180f71
+# %% ../nbs/18_cli.ipynb #204c34ad
 class Finding(NamedTuple):
     "One line of the doctor."
     state: str  # "ok", "--" (optional, not there) or "!!" (broken)
@@ -453,7 +455,7 @@ def check_torch() -> list[Finding]:
     else: device = Finding("--", "device", "no CUDA device; the embedded base trains on the CPU")
     return [Finding("ok", "torch", f"{torch.__version__}, {threads}"), device]
 
-# %% ../nbs/18_cli.ipynb #d695c253
+# %% ../nbs/18_cli.ipynb #7f712bd3
 def check_base() -> list[Finding]:
     "The embedded base: is it there, and does it answer?"
     try:
@@ -494,7 +496,7 @@ def check_sandbox() -> list[Finding]:
             found.append(Finding("ok" if contained else "!!", f"sandbox: {name}", detail))
     return found
 
-# %% ../nbs/18_cli.ipynb #1c2ca904
+# %% ../nbs/18_cli.ipynb #ad64272b
 def check_isolation() -> list[Finding]:
     "Which layers of isolation are active here?"
     from populora.verifier import Sandbox
@@ -515,7 +517,7 @@ def check_extras() -> list[Finding]:
     return [Finding("ok", name, f"there, for {use}") if find_spec(module) else Finding("--", name, f"not installed; for {use}: {install}")
             for module, (name, use, install) in EXTRAS.items()]
 
-# %% ../nbs/18_cli.ipynb #e367cc6b
+# %% ../nbs/18_cli.ipynb #3fe6bfb5
 CHECKS = (check_python, check_torch, check_base, check_sandbox, check_isolation, check_extras)
 
 
@@ -534,7 +536,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     print("everything that training needs is there" if not broken else f"{broken} to repair, marked !!")
     return 1 if broken else 0
 
-# %% ../nbs/18_cli.ipynb #cf67dbbc
+# %% ../nbs/18_cli.ipynb #de4f1597
 def read_programs(
     path: Path | None,  # JSON lines with "code" and "input", gzipped when the name ends in .gz
 ) -> list[tuple[str, str]]:  # (program, argument list)
@@ -560,7 +562,7 @@ def bench_table(
         lines.append(f"{row['what']:44} {row['isolation']:10} {row['per_second']:11,.0f} {row['per_second_per_core']:9,.0f} {row['ms']:8.2f} {ratio}")
     return "\n".join(lines)
 
-# %% ../nbs/18_cli.ipynb #fef0a6a3
+# %% ../nbs/18_cli.ipynb #5f0ed61b
 def verifier_bench(args: argparse.Namespace) -> int:
     "Print the sandbox's table."
     if args.programs < 8: raise ValueError(f"--programs {args.programs}: must be >= 8")
@@ -596,7 +598,7 @@ def run_bench(args: argparse.Namespace) -> int:
     "Measure a part of the package."
     return BENCHES[args.what](args)
 
-# %% ../nbs/18_cli.ipynb #140b5ead
+# %% ../nbs/18_cli.ipynb #20424091
 def diversity_bench(args: argparse.Namespace) -> int:
     "Print the table of the similarity measures."
     for name in ("questions", "memory", "batch"):
@@ -616,7 +618,7 @@ def diversity_bench(args: argparse.Namespace) -> int:
 
 BENCHES["diversity"] = diversity_bench
 
-# %% ../nbs/18_cli.ipynb #7f2ff7fd
+# %% ../nbs/18_cli.ipynb #b24598ff
 def cost_bench(args: argparse.Namespace) -> int:
     "Run one of the benches of notebook 14a and print its table."
     from populora import costs
@@ -659,7 +661,7 @@ def retention_bench(args: argparse.Namespace) -> int:
 
 BENCHES |= {"training": cost_bench, "operators": cost_bench, "step": cost_bench, "retention": retention_bench}
 
-# %% ../nbs/18_cli.ipynb #3d52dd51
+# %% ../nbs/18_cli.ipynb #4515782c
 def rollouts_bench(args: argparse.Namespace) -> int:
     "Run the bench of notebook 14b and print its table."
     from populora import costs, rollout_costs
@@ -678,7 +680,7 @@ def rollouts_bench(args: argparse.Namespace) -> int:
 
 BENCHES["rollouts"] = rollouts_bench
 
-# %% ../nbs/18_cli.ipynb #30fb8eb0
+# %% ../nbs/18_cli.ipynb #65d8290d
 class Command(NamedTuple):
     "One subcommand."
     summary: str  # one line for the list of commands
@@ -687,7 +689,7 @@ class Command(NamedTuple):
     add_options: Callable  # parser -> None
     run: Callable  # parsed arguments -> exit status
 
-# %% ../nbs/18_cli.ipynb #075481ff
+# %% ../nbs/18_cli.ipynb #327ef258
 COMMANDS = {
     "demo": Command(
         "train both systems on the embedded base, draw figures, print a table",
@@ -732,7 +734,8 @@ COMMANDS = {
         "run benchmarks on a base and adapters",
         "Runs benchmarks on the base and on every adapter in one batch, keeps every reply, and writes tables.md, tables.tex and results.csv. "
         "The same command goes on where it was interrupted.",
-        ("populora eval --out evals/tiny", "populora eval --base Qwen/Qwen2.5-Coder-7B --adapter runs/first --bench humaneval_plus,gsm8k --data data --limit 50 --out evals/first",
+        ("populora eval --out evals/tiny", "populora eval --adapter runs/demo --bench anchor --out evals/demo",
+         "populora eval --base Qwen/Qwen2.5-Coder-7B --adapter runs/first --bench humaneval_plus,gsm8k --limit 50 --out evals/first",
          "populora eval --score-only --data data --out evals/first"), add_eval, run_eval),
     "bench": Command(
         "measure throughput", "Measures a part of the package on this machine: how many small programs a second the sandbox runs, "
@@ -742,7 +745,7 @@ COMMANDS = {
          "populora bench training --base tiny --out training.json", "populora bench step --device cuda"), add_bench, run_bench),
 }
 
-# %% ../nbs/18_cli.ipynb #718405ab
+# %% ../nbs/18_cli.ipynb #01acebc1
 class Parser(argparse.ArgumentParser):
     "An argument parser whose errors are one line and say where to look."
     def __init__(self, **settings): super().__init__(allow_abbrev=False, **settings)
@@ -788,7 +791,7 @@ def nearest_command(
     near = difflib.get_close_matches(name, COMMANDS, 1, .5)
     return f"populora: {name}: no such command; {f'did you mean {near[0]}?' if near else 'the commands are ' + ', '.join(COMMANDS)}"
 
-# %% ../nbs/18_cli.ipynb #d6d4f400
+# %% ../nbs/18_cli.ipynb #da0dad12
 def main(
     argv: Sequence[str] | None = None,  # the words after `populora`; None: those of this process
 ) -> int:  # exit status
