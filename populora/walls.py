@@ -15,7 +15,7 @@ __all__ = ['USER', 'ALLOWED', 'MACHINE', 'OTHER', 'COMMON', 'NUMBERS', 'LIBC', '
            'landlock_rules', 'mount', 'new_namespaces', 'bind_read_only', 'private_root', 'needed_paths',
            'enter_namespaces', 'trial', 'audit_hook', 'Walls', 'isolate_server', 'close_server', 'close_child']
 
-# %% ../nbs/01a_walls.ipynb #dfddecd9
+# %% ../nbs/01a_walls.ipynb #00ed3edf
 import ctypes
 import errno
 import os
@@ -23,7 +23,7 @@ import resource
 import struct
 import sys
 
-# %% ../nbs/01a_walls.ipynb #4e0ea2fe
+# %% ../nbs/01a_walls.ipynb #4a5c5d55
 def set_limit(kind: int, limit: int) -> None:
     "Lower one resource limit; where the hard limit is lower already, use that."
     try: resource.setrlimit(kind, (limit, limit))
@@ -59,7 +59,7 @@ def limit_run(
         set_limit(resource.RLIMIT_CPU, seconds)
     if USER: set_limit(resource.RLIMIT_NPROC, 0)  # the kernel does not enforce it for root
 
-# %% ../nbs/01a_walls.ipynb #17905b2a
+# %% ../nbs/01a_walls.ipynb #fc764e97
 ALLOWED = """
     read 0 63, write 1 64, close 3 57, fstat 5 80, lseek 8 62, mmap 9 222, mprotect 10 226, munmap 11 215, brk 12 214, rt_sigaction 13
     134, rt_sigprocmask 14 135, rt_sigreturn 15 139, pread64 17 67, pwrite64 18 68, readv 19 65, writev 20 66, access 21 -, pipe 22 -,
@@ -85,7 +85,7 @@ def allowed_calls(machine: str) -> dict[str, int]: # name -> number
     rows = [entry.split() for entry in ALLOWED.split(",")]
     return {row[0]: int(row[column]) for row in rows if row[column] != "-"}
 
-# %% ../nbs/01a_walls.ipynb #04ef5cf7
+# %% ../nbs/01a_walls.ipynb #527b1704
 MACHINE = os.uname().machine
 OTHER = {"x86_64": {"capset": 126, "pivot_root": 155}, "aarch64": {"capset": 91, "pivot_root": 41}}  # needed before the filter is up
 COMMON = {"landlock_create_ruleset": 444, "landlock_add_rule": 445, "landlock_restrict_self": 446}
@@ -113,14 +113,14 @@ def control_process(option: int, value: int) -> None:
     "`prctl` with one argument."
     checked("prctl", LIBC.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)))
 
-# %% ../nbs/01a_walls.ipynb #78282768
+# %% ../nbs/01a_walls.ipynb #bfafaa46
 def drop_privileges() -> None:
     "Give up every capability, and the means to get one back."
     control_process(PR_SET_NO_NEW_PRIVS, 1)
     header = ctypes.create_string_buffer(struct.pack("<Ii", 0x20080522, 0))
     call_kernel("capset", header, ctypes.create_string_buffer(struct.pack("<6I", *[0] * 6)))
 
-# %% ../nbs/01a_walls.ipynb #ccc8feb1
+# %% ../nbs/01a_walls.ipynb #fcc685f5
 LOAD, EQUAL, AT_LEAST, MASK, RETURN = 0x20, 0x15, 0x35, 0x54, 0x06  # ld word, jeq, jge, and, ret
 ALLOW, KILL = (RETURN, 0, 0, 0x7FFF0000), (RETURN, 0, 0, 0x80000000)
 DENY, ABSENT = (RETURN, 0, 0, 0x50000 | errno.EPERM), (RETURN, 0, 0, 0x50000 | errno.ENOSYS)
@@ -147,7 +147,7 @@ def one_of(argument: int, values: tuple, mask: int = 0xFFFFFFFF) -> list:
     checks = [step for value in values for step in ((EQUAL, 0, 1, value), ALLOW)]
     return [low_word(argument), (MASK, 0, 0, mask), *checks, DENY]
 
-# %% ../nbs/01a_walls.ipynb #6b2efb32
+# %% ../nbs/01a_walls.ipynb #90976b2c
 FCNTL = (0, 1, 2, 3, 1030, 1032)  # duplicate, read flags, close on exec, pipe size
 IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # terminal size and mode, bytes ready, non-blocking, close on exec
 STREAM, SOCKET_TYPE = 1, 0xF
@@ -166,7 +166,7 @@ def server_filter(machine: str) -> list:
     for number in sorted(calls.values()): steps += on_number(number, [ALLOW])
     return [*steps, DENY]
 
-# %% ../nbs/01a_walls.ipynb #04c5247f
+# %% ../nbs/01a_walls.ipynb #7c324289
 CHILD_DENIED = ("clone", "fork", "vfork", "kill", "tkill", "tgkill", "prctl", "seccomp", "landlock_restrict_self", "setrlimit", "setsid",
                 "chmod", "fchmod", "fchmodat", "getrandom")
 CHILD_ZERO = ("getpid", "getppid", "gettid", "getpgid", "getpgrp", "getsid")
@@ -184,7 +184,7 @@ def child_filter(
     then["prlimit64"] = [low_word(0), *zero, low_word(2), *zero, new, *zero, ALLOW]  # of its own limits, with nothing new: reading
     return start_of_filter(machine) + choose(sorted((calls[name], steps) for name, steps in then.items() if name in calls), [ALLOW])
 
-# %% ../nbs/01a_walls.ipynb #ea277afd
+# %% ../nbs/01a_walls.ipynb #b7ad510f
 def assemble(steps: list) -> tuple: # (instructions, header that points to them)
     "Lay a filter out in memory."
     if len(steps) > 4096: raise ValueError(f"{len(steps)} instructions: the kernel takes 4096")
@@ -195,7 +195,7 @@ def attach_filter(filter: tuple) -> None:
     "Put the calling process behind a filter, for ever."
     if QUICK_CALL(SECCOMP, 1, 0, filter[1]): raise OSError("seccomp: the kernel refused the filter")
 
-# %% ../nbs/01a_walls.ipynb #a88c998c
+# %% ../nbs/01a_walls.ipynb #cb45857f
 READ, WRITE = 1 << 2 | 1 << 3, 1 << 1 | 1 << 14  # read files and folders; write and truncate files
 CHANGE = 1 << 4 | 1 << 5 | 1 << 7 | 1 << 8  # remove a folder or file, make a folder or file
 ON_FILES = 1 << 2 | WRITE  # the rights that make sense for a single file
@@ -225,7 +225,7 @@ def landlock_rules(
         finally: os.close(place)
     return rules
 
-# %% ../nbs/01a_walls.ipynb #d4103a91
+# %% ../nbs/01a_walls.ipynb #7056fa1c
 NEW_MOUNT, NEW_UTS, NEW_IPC, NEW_USER, NEW_PID, NEW_NET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 MS_READ_ONLY, MS_NOSUID, MS_NODEV, MS_REMOUNT, MS_BIND, MS_RECURSIVE, MS_PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
 
@@ -241,7 +241,7 @@ def new_namespaces() -> None:
     for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
         with open(f"/proc/self/{name}", "w") as file: file.write(text)
 
-# %% ../nbs/01a_walls.ipynb #6930634a
+# %% ../nbs/01a_walls.ipynb #d10bc1f8
 def bind_read_only(path: str, root: str) -> None:
     "Show one folder or file, read-only, at the same place under a new root."
     target = root + path
@@ -272,7 +272,7 @@ def private_root(
     os.rmdir("/old")
     mount("tmpfs", "/", None, MS_REMOUNT | MS_BIND | MS_READ_ONLY | MS_NOSUID | MS_NODEV)
 
-# %% ../nbs/01a_walls.ipynb #663640e6
+# %% ../nbs/01a_walls.ipynb #0d128ebf
 def needed_paths(extra: list[str] = ()) -> list[str]: # absolute paths that exist
     "The files that the running interpreter may still have to open."
     paths = {os.path.dirname(os.__file__), "/etc/ld.so.cache", *extra}
@@ -284,7 +284,7 @@ def needed_paths(extra: list[str] = ()) -> list[str]: # absolute paths that exis
 
 DEVICES = ["/dev/null"]
 
-# %% ../nbs/01a_walls.ipynb #e48c2831
+# %% ../nbs/01a_walls.ipynb #561ec6e1
 def enter_namespaces(readable: list[str], folder: str, work: str) -> None:
     "Continue in a child that is alone in new namespaces; the caller only waits for it and never returns."
     new_namespaces()
@@ -310,7 +310,7 @@ def trial(action) -> str: # "" when it works, else what went wrong
     os.waitpid(child, 0)
     return said.decode()
 
-# %% ../nbs/01a_walls.ipynb #85106271
+# %% ../nbs/01a_walls.ipynb #30daa6ed
 AUDIT_DENIED = ("socket", "subprocess", "ctypes", "shutil", "pty", "mmap", "fcntl", "resource", "signal",
                 "os.system", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.kill", "os.killpg", "os.chmod", "os.chown")
 AUDIT_HARMLESS = ("os.listdir", "os.scandir", "os.putenv", "os.unsetenv", "os.walk", "os.fwalk")
@@ -333,7 +333,7 @@ def audit_hook(readable: tuple[str, ...], writable: str):
         if not allowed(event, arguments): raise PermissionError(f"{event} is not allowed here")
     return hook
 
-# %% ../nbs/01a_walls.ipynb #c9e4724c
+# %% ../nbs/01a_walls.ipynb #41bced23
 LAYERS = ("limits", "privileges", "seccomp", "landlock", "namespaces")
 LEVELS = {"limits": LAYERS[:1], "syscalls": LAYERS[:3], "files": LAYERS[:4], "full": LAYERS}
 
@@ -361,7 +361,7 @@ class Walls:
         if why: self.missing[layer] = why
         else: action()
 
-# %% ../nbs/01a_walls.ipynb #d7ccf6da
+# %% ../nbs/01a_walls.ipynb #bdcf0940
 def isolate_server(walls: Walls, base: str, work: str) -> None:
     "First half: namespaces. `base` is an empty folder to build a root on, `work` the working folder's path inside."
     walls.put_up("namespaces", lambda: enter_namespaces(walls.readable, base, work))
