@@ -63,7 +63,7 @@ def harness() -> dict:
 
 def main() -> None:
     "The command line."
-    from populora.benchmarks import BENCHMARKS, load_items
+    from populora.benchmarks import BENCHMARKS, evaluation_box, load_items
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True)
     parser.add_argument("--per-item", type=int, default=1)
@@ -74,7 +74,7 @@ def main() -> None:
         for kind in rng.sample(list(FORMATS), args.per_item):
             wrong = str(int(float(number)) + rng.choice((-1, 1, 10)))
             items.append(item); kinds.append(kind); texts.append(FORMATS[kind](number, f"{int(number):,}", wrong))
-    scores = BENCHMARKS["gsm8k"].score(items, texts, None)
+    with evaluation_box(workers=1) as box: scores = BENCHMARKS["gsm8k"].score(items, texts, box)
     for name, right in theirs.items():
         verdicts = [right(text, item.fields["solution"]) for item, text in zip(items, texts)]
         ours = [s.parts[name] if name in s.parts else s.correct for s in scores]
