@@ -13,7 +13,7 @@ __all__ = ['PROBES', 'EXTRAS', 'CHECKS', 'BENCHES', 'COMMANDS', 'add_config_opti
            'diversity_bench', 'cost_bench', 'retention_bench', 'rollouts_bench', 'Command', 'Parser', 'make_parser',
            'unknown_option', 'nearest_command', 'main']
 
-# %% ../nbs/18_cli.ipynb #c93c7d3a
+# %% ../nbs/18_cli.ipynb #3eb8e126
 import argparse
 import difflib
 import json
@@ -30,7 +30,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-# %% ../nbs/18_cli.ipynb #932889ad
+# %% ../nbs/18_cli.ipynb #75c4bccb
 def add_config_options(
     parser: argparse.ArgumentParser,
     default: str | None = "demo",  # preset or file when --config is not given
@@ -58,7 +58,7 @@ def make_config(
     short = [f"{name}={value}" for name, value in (("seed", args.seed), ("run.steps", args.steps)) if value is not None]
     return apply_overrides(config, [*args.overrides, *short])
 
-# %% ../nbs/18_cli.ipynb #61c081ff
+# %% ../nbs/18_cli.ipynb #cc9b4f88
 def cores() -> int:
     "Processor cores that this process may use: affinity and container quota respected."
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -76,7 +76,7 @@ def set_threads(
     import torch
     torch.set_num_threads(threads or min(torch.get_num_threads(), cores()))
 
-# %% ../nbs/18_cli.ipynb #65526a4f
+# %% ../nbs/18_cli.ipynb #417441a1
 def check_out(
     folder: Path,  # made if it does not exist
     fresh: bool = False,  # refuse a folder that holds anything but a start that failed
@@ -99,7 +99,7 @@ def check_device(
     except (RuntimeError, AssertionError):  # torch raises either, by its build
         raise ValueError(f"base.device={name!r}: torch cannot use it here; take cpu, or see: populora doctor") from None
 
-# %% ../nbs/18_cli.ipynb #1c1ec9c1
+# %% ../nbs/18_cli.ipynb #0fbcdb0c
 def run_training(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # the run folder
@@ -126,7 +126,7 @@ def steps_done(
     from populora.runs import read_log
     return max((record["step"] for record in read_log(folder/"metrics.jsonl")), default=0)
 
-# %% ../nbs/18_cli.ipynb #57e7c65b
+# %% ../nbs/18_cli.ipynb #5c6be226
 def add_train(parser: argparse.ArgumentParser) -> None:
     "Options of `populora train`."
     add_config_options(parser)
@@ -149,7 +149,7 @@ def run_train(args: argparse.Namespace) -> int:
     if status == 0: print(f"draw it with: populora figures {folder} --out {folder}/figures")
     return status
 
-# %% ../nbs/18_cli.ipynb #49bef514
+# %% ../nbs/18_cli.ipynb #fefd83b2
 def read_config(
     folder: Path,  # a run folder
 ):  # PopuloraConfig or AzrConfig
@@ -179,7 +179,7 @@ def run_resume(args: argparse.Namespace) -> int:
     set_threads(args.threads)
     return run_training(config, args.folder, resume=True)
 
-# %% ../nbs/18_cli.ipynb #8b09bf40
+# %% ../nbs/18_cli.ipynb #7444d0a9
 def load_runs(
     folders: Sequence[Path],
 ) -> list:  # Run objects of notebook 17
@@ -220,7 +220,7 @@ def run_summary(args: argparse.Namespace) -> int:
     print(json.dumps(table.rows, indent=1, ensure_ascii=False) if args.json else table.markdown)
     return 0
 
-# %% ../nbs/18_cli.ipynb #3975e1e4
+# %% ../nbs/18_cli.ipynb #b1cbfeb1
 def add_config(parser: argparse.ArgumentParser) -> None:
     "Options of `populora config`."
     parser.add_argument("name", nargs="?", metavar="NAME|FILE|RUN", help="a preset, a JSON file or a run folder (default: demo)")
@@ -244,7 +244,7 @@ def run_config(args: argparse.Namespace) -> int:
     print(json.dumps(to_dict(config), indent=2) if args.explain is None else describe(config, args.explain))
     return 0
 
-# %% ../nbs/18_cli.ipynb #81ea1431
+# %% ../nbs/18_cli.ipynb #8ed1f746
 def add_eval(parser: argparse.ArgumentParser) -> None:
     "Options of `populora eval`."
     parser.add_argument("--base", default="tiny", metavar="NAME|FOLDER", help="tiny, smollm2, a folder or a hub id (default: %(default)s)")
@@ -288,7 +288,7 @@ def run_eval(args: argparse.Namespace) -> int:
     print("\n\n".join(table.markdown() for table in tables) or f"sampled; score with: populora eval --score-only --out {args.out}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #6286cd01
+# %% ../nbs/18_cli.ipynb #34000a96
 def add_demo(parser: argparse.ArgumentParser) -> None:
     "Options of `populora demo`."
     add_config_options(parser)
@@ -312,7 +312,7 @@ def demo_plan(
         plan[args.out/name] = apply_overrides(matched_agent(population), [f"proposals.reward={reward}"])
     return plan
 
-# %% ../nbs/18_cli.ipynb #9202eff5
+# %% ../nbs/18_cli.ipynb #a8c05e66
 def demo_part(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # its run folder
@@ -324,7 +324,7 @@ def demo_part(
     print(f"{folder}: {'resuming' if resume else 'training'} {config.system}, seed {config.seed}, {config.run.steps} steps", flush=True)
     return run_training(config, folder, resume) == 0
 
-# %% ../nbs/18_cli.ipynb #f4ddc91c
+# %% ../nbs/18_cli.ipynb #873d6956
 def start_part(
     folder: Path,  # the run's folder
     words: Sequence[str],  # the command that asks for the whole plan
@@ -333,7 +333,8 @@ def start_part(
     "Train one run of a plan in a process of its own."
     program = [sys.executable, "-c", "from populora.cli import main; raise SystemExit(main())"]
     with open(f"{folder}.log", "wb") as log:
-        return subprocess.Popen([*program, *words, "--part", folder.name, "--threads", str(threads)], stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        return subprocess.Popen([*program, *words, "--part", folder.name, "--threads", str(threads)],
+                                stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
 
 def part_done(
@@ -348,7 +349,7 @@ def part_done(
     print(last, flush=True)
     return status == 0
 
-# %% ../nbs/18_cli.ipynb #72e38357
+# %% ../nbs/18_cli.ipynb #afcae1cd
 def train_plan(
     plan: dict[Path, object],  # run folder -> its configuration
     args: argparse.Namespace,  # of the command: words, part, threads
@@ -369,7 +370,7 @@ def train_plan(
     if not finished: print(f"or with everything: {shlex.join(['populora', *args.words])}")
     return finished
 
-# %% ../nbs/18_cli.ipynb #e13dd9e5
+# %% ../nbs/18_cli.ipynb #6f14c90c
 def run_demo(args: argparse.Namespace) -> int:
     "Train both systems, draw the figures, print the table."
     from populora.figures import load_run, save_figures, summary_table
@@ -384,7 +385,7 @@ def run_demo(args: argparse.Namespace) -> int:
     for path in paths: print(f"  {path}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #38db3873
+# %% ../nbs/18_cli.ipynb #0e2c0c17
 def add_challenger(parser: argparse.ArgumentParser) -> None:
     "Options of `populora challenger`."
     parser.add_argument("--config", default="r_diverse", metavar="NAME|FILE",
@@ -429,7 +430,7 @@ def run_challenger_command(args: argparse.Namespace) -> int:
     print(f"\n{table}\n\ntable: {args.run/'table.md'}\nfigures: {len(paths)} files in {args.run/'figures'}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #204c34ad
+# %% ../nbs/18_cli.ipynb #1358115a
 class Finding(NamedTuple):
     "One line of the doctor."
     state: str  # "ok", "--" (optional, not there) or "!!" (broken)
@@ -455,7 +456,7 @@ def check_torch() -> list[Finding]:
     else: device = Finding("--", "device", "no CUDA device; the embedded base trains on the CPU")
     return [Finding("ok", "torch", f"{torch.__version__}, {threads}"), device]
 
-# %% ../nbs/18_cli.ipynb #7f712bd3
+# %% ../nbs/18_cli.ipynb #1a1e56c0
 def check_base() -> list[Finding]:
     "The embedded base: is it there, and does it answer?"
     try:
@@ -496,7 +497,7 @@ def check_sandbox() -> list[Finding]:
             found.append(Finding("ok" if contained else "!!", f"sandbox: {name}", detail))
     return found
 
-# %% ../nbs/18_cli.ipynb #ad64272b
+# %% ../nbs/18_cli.ipynb #48e5aff7
 def check_isolation() -> list[Finding]:
     "Which layers of isolation are active here?"
     from populora.verifier import Sandbox
@@ -517,7 +518,7 @@ def check_extras() -> list[Finding]:
     return [Finding("ok", name, f"there, for {use}") if find_spec(module) else Finding("--", name, f"not installed; for {use}: {install}")
             for module, (name, use, install) in EXTRAS.items()]
 
-# %% ../nbs/18_cli.ipynb #3fe6bfb5
+# %% ../nbs/18_cli.ipynb #fcdb0957
 CHECKS = (check_python, check_torch, check_base, check_sandbox, check_isolation, check_extras)
 
 
@@ -536,7 +537,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     print("everything that training needs is there" if not broken else f"{broken} to repair, marked !!")
     return 1 if broken else 0
 
-# %% ../nbs/18_cli.ipynb #de4f1597
+# %% ../nbs/18_cli.ipynb #c91a9e5f
 def read_programs(
     path: Path | None,  # JSON lines with "code" and "input", gzipped when the name ends in .gz
 ) -> list[tuple[str, str]]:  # (program, argument list)
@@ -562,7 +563,7 @@ def bench_table(
         lines.append(f"{row['what']:44} {row['isolation']:10} {row['per_second']:11,.0f} {row['per_second_per_core']:9,.0f} {row['ms']:8.2f} {ratio}")
     return "\n".join(lines)
 
-# %% ../nbs/18_cli.ipynb #5f0ed61b
+# %% ../nbs/18_cli.ipynb #1b0c1c5c
 def verifier_bench(args: argparse.Namespace) -> int:
     "Print the sandbox's table."
     if args.programs < 8: raise ValueError(f"--programs {args.programs}: must be >= 8")
@@ -584,8 +585,10 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", metavar="NAME", help="training, step, retention, rollouts: torch device (default: cuda if there is one)")
     parser.add_argument("--base", action="append", metavar="NAME",
                         help="training, operators, step, rollouts: tiny, smollm2, qwen7b or toy; may be repeated (default: all)")
-    parser.add_argument("--seconds", type=float, default=600.0, metavar="S", help="training, step, retention, rollouts: start nothing later (default: 600)")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="training, operators, step, retention, rollouts: also write the rows as JSON for figures")
+    parser.add_argument("--seconds", type=float, default=600.0, metavar="S",
+                        help="training, step, retention, rollouts: start nothing later (default: 600)")
+    parser.add_argument("--out", type=Path, metavar="FILE",
+                        help="training, operators, step, retention, rollouts: also write the rows as JSON for figures")
     parser.add_argument("--batch", type=int, default=512, metavar="N", help="diversity: questions to cluster by BLEU (default: %(default)s)")
     parser.add_argument("--questions", type=int, default=8000, metavar="N", help="diversity: new questions (default: %(default)s)")
     parser.add_argument("--memory", type=int, default=40_000, metavar="N", help="diversity: remembered questions (default: %(default)s)")
@@ -598,7 +601,7 @@ def run_bench(args: argparse.Namespace) -> int:
     "Measure a part of the package."
     return BENCHES[args.what](args)
 
-# %% ../nbs/18_cli.ipynb #20424091
+# %% ../nbs/18_cli.ipynb #5c4b6d2c
 def diversity_bench(args: argparse.Namespace) -> int:
     "Print the table of the similarity measures."
     for name in ("questions", "memory", "batch"):
@@ -618,7 +621,7 @@ def diversity_bench(args: argparse.Namespace) -> int:
 
 BENCHES["diversity"] = diversity_bench
 
-# %% ../nbs/18_cli.ipynb #b24598ff
+# %% ../nbs/18_cli.ipynb #f5c318cf
 def cost_bench(args: argparse.Namespace) -> int:
     "Run one of the benches of notebook 14a and print its table."
     from populora import costs
@@ -661,7 +664,7 @@ def retention_bench(args: argparse.Namespace) -> int:
 
 BENCHES |= {"training": cost_bench, "operators": cost_bench, "step": cost_bench, "retention": retention_bench}
 
-# %% ../nbs/18_cli.ipynb #4515782c
+# %% ../nbs/18_cli.ipynb #6bc8ccc3
 def rollouts_bench(args: argparse.Namespace) -> int:
     "Run the bench of notebook 14b and print its table."
     from populora import costs, rollout_costs
@@ -680,7 +683,7 @@ def rollouts_bench(args: argparse.Namespace) -> int:
 
 BENCHES["rollouts"] = rollouts_bench
 
-# %% ../nbs/18_cli.ipynb #65d8290d
+# %% ../nbs/18_cli.ipynb #37020fdc
 class Command(NamedTuple):
     "One subcommand."
     summary: str  # one line for the list of commands
@@ -689,7 +692,7 @@ class Command(NamedTuple):
     add_options: Callable  # parser -> None
     run: Callable  # parsed arguments -> exit status
 
-# %% ../nbs/18_cli.ipynb #327ef258
+# %% ../nbs/18_cli.ipynb #d3d5f908
 COMMANDS = {
     "demo": Command(
         "train both systems on the embedded base, draw figures, print a table",
@@ -739,13 +742,14 @@ COMMANDS = {
          "populora eval --score-only --data data --out evals/first"), add_eval, run_eval),
     "bench": Command(
         "measure throughput", "Measures a part of the package on this machine: how many small programs a second the sandbox runs, "
-        "how long the similarity of questions takes beside nltk and scikit-learn, what a population costs beside a single agent (training, operators, step), "
+        "how long the similarity of questions takes beside nltk and scikit-learn, "
+        "what a population costs beside a single agent (training, operators, step), "
         "or what children keep of their parents' skill (retention).",
         ("populora bench verifier", "populora bench verifier --workers 2 --programs 2000", "populora bench diversity",
          "populora bench training --base tiny --out training.json", "populora bench step --device cuda"), add_bench, run_bench),
 }
 
-# %% ../nbs/18_cli.ipynb #01acebc1
+# %% ../nbs/18_cli.ipynb #ddae1437
 class Parser(argparse.ArgumentParser):
     "An argument parser whose errors are one line and say where to look."
     def __init__(self, **settings): super().__init__(allow_abbrev=False, **settings)
@@ -791,7 +795,7 @@ def nearest_command(
     near = difflib.get_close_matches(name, COMMANDS, 1, .5)
     return f"populora: {name}: no such command; {f'did you mean {near[0]}?' if near else 'the commands are ' + ', '.join(COMMANDS)}"
 
-# %% ../nbs/18_cli.ipynb #da0dad12
+# %% ../nbs/18_cli.ipynb #9b698f4b
 def main(
     argv: Sequence[str] | None = None,  # the words after `populora`; None: those of this process
 ) -> int:  # exit status

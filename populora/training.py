@@ -11,7 +11,7 @@ __all__ = ['HELLO', 'IDENTITY_PROGRAM', 'IDENTITY', 'STATEFUL', 'logger', 'TaskB
            'measure_anchor', 'Stopwatch', 'populora_step', 'start_record', 'headline', 'run_loop', 'build_population',
            'train', 'fresh_problems', 'practise', 'paired_gain', 'train_student']
 
-# %% ../nbs/13_training.ipynb #adbeb9a8
+# %% ../nbs/13_training.ipynb #f79f17e5
 import json
 import logging
 import time
@@ -40,7 +40,7 @@ from .rollouts import Request, Sample
 from .runs import PopuloraConfig, Progress, RewardConfig, RunFolder, SolvingConfig, StopFlag, derive_seed, named_rng
 from .verifier import Sandbox
 
-# %% ../nbs/13_training.ipynb #9f966b6d
+# %% ../nbs/13_training.ipynb #08d5f066
 HELLO = "'Hello World'"
 IDENTITY_PROGRAM = "def f(x):\n    return x"
 IDENTITY = {
@@ -79,7 +79,7 @@ class TaskBuffer:
 
     def load_state_dict(self, state: list): self.entries = [(step, Problem.from_dict(problem)) for step, problem in state]
 
-# %% ../nbs/13_training.ipynb #56bf2c3a
+# %% ../nbs/13_training.ipynb #7f74cc9d
 def draw(
     items: Sequence, # what to draw from
     n: int, # how many at most
@@ -89,7 +89,7 @@ def draw(
     n = min(n, len(items))
     return [items[i] for i in rng.choice(len(items), size=n, replace=False)] if n else []
 
-# %% ../nbs/13_training.ipynb #e0c93a54
+# %% ../nbs/13_training.ipynb #6755c77c
 @dataclass(frozen=True)
 class Prompt:
     "One request for proposals."
@@ -119,7 +119,7 @@ def write_prompt(
         if len(ids) <= options.max_prompt: return Prompt(member, kind, index, tuple(ids), program)
     raise ValueError(f"proposals.max_prompt={options.max_prompt}: the shortest {kind} prompt has {len(ids)} tokens, set it to that or more")
 
-# %% ../nbs/13_training.ipynb #580f76d7
+# %% ../nbs/13_training.ipynb #85afe8ab
 @dataclass
 class Attempt:
     "One answer of one solver to one problem."
@@ -152,7 +152,7 @@ class Candidate:
     @property
     def well_formed(self) -> bool: return self.proposal is not None
 
-# %% ../nbs/13_training.ipynb #988cf1fc
+# %% ../nbs/13_training.ipynb #3822c494
 def sampling(
     options, # a section with temperature, top_p, top_k, max_tokens
 ) -> dict: # arguments of Request
@@ -178,7 +178,7 @@ def propose(
         except FormatError as error: candidate.reason = error.reason
     return candidates
 
-# %% ../nbs/13_training.ipynb #b49e946e
+# %% ../nbs/13_training.ipynb #5b7177bf
 def verify(
     box: Sandbox,
     base: Base,
@@ -198,7 +198,7 @@ def verify(
         candidate.reason = None
         candidate.complexity, candidate.flags = complexity(candidate.problem.program), problem_flags(candidate.problem, seen)
 
-# %% ../nbs/13_training.ipynb #f4297756
+# %% ../nbs/13_training.ipynb #f404c870
 def attempt(
     engine, # a rollout engine
     candidates: Sequence[Candidate], # those with a solver are attempted
@@ -227,7 +227,7 @@ def check_answers(
     for (_, attempt), verdict in zip(parsed, box.check_many([(problem, attempt.answer) for problem, attempt in parsed])):
         attempt.correct, attempt.well_formed, attempt.reason = verdict.correct, verdict.well_formed, verdict.reason
 
-# %% ../nbs/13_training.ipynb #44341739
+# %% ../nbs/13_training.ipynb #8e85b0b4
 def score(
     candidates: Sequence[Candidate],
 ):
@@ -237,7 +237,7 @@ def score(
         candidate.reward = teacher_reward(candidate.valid, candidate.solve_rate)
         for attempt in candidate.attempts: attempt.reward = student_reward(attempt.correct, attempt.well_formed)
 
-# %% ../nbs/13_training.ipynb #a651c2ef
+# %% ../nbs/13_training.ipynb #0a1cff1b
 class Repetition:
     "R-Diverse's penalties for teachers."
 
@@ -269,7 +269,7 @@ class Repetition:
         if kept: self.memory.add(kept, self.skills(kept), [None] * len(kept), step)
         return {**penalty_report(penalty, "training.diversity", clusters(similarity, distance)), "memory": len(self.memory)}
 
-# %% ../nbs/13_training.ipynb #a1c2189c
+# %% ../nbs/13_training.ipynb #f31683fa
 @dataclass(frozen=True)
 class Row:
     "One sampled sequence as the update sees it."
@@ -308,7 +308,7 @@ def experiences(
                  for row, advantage in zip(mine, advantages) if row.reward == row.reward]
     return made
 
-# %% ../nbs/13_training.ipynb #6d09b72d
+# %% ../nbs/13_training.ipynb #720bf815
 class Budget:
     "Sequences, tokens and optimizer steps so far."
 
@@ -333,7 +333,7 @@ class Budget:
 
     def load_state_dict(self, state: dict): self.counts = json.loads(json.dumps(state))
 
-# %% ../nbs/13_training.ipynb #334c3a13
+# %% ../nbs/13_training.ipynb #e03517d4
 def mean(
     values, # numbers; None and NaN are left out
 ) -> float | None: # None when nothing is left
@@ -341,7 +341,7 @@ def mean(
     known = [float(value) for value in values if value is not None and value == value]
     return sum(known) / len(known) if known else None
 
-# %% ../nbs/13_training.ipynb #28991db6
+# %% ../nbs/13_training.ipynb #c3ddee44
 class Anchor:
     "The held-out problems, ready to ask."
 
@@ -381,12 +381,12 @@ class Anchor:
         "Shares of right answers; unknown ones are left out."
         items = [item for item, _ in self.asked for _ in range(len(attempts) // len(self.asked))]
         known = [(item, bool(attempt.correct)) for item, attempt in zip(items, attempts) if attempt.correct is not None]
-        share = lambda wanted: mean(right for item, right in known if wanted(item))
         kinds, levels = sorted({item.kind for item, _ in known}), sorted({item.level for item, _ in known})
-        return {"mean": share(lambda item: True), **{kind: share(lambda item: item.kind == kind) for kind in kinds},
-                "levels": {str(level): share(lambda item: item.level == level) for level in levels}, "n": len(known)}
+        return {"mean": mean(right for _, right in known),
+                **{kind: mean(right for item, right in known if item.kind == kind) for kind in kinds},
+                "levels": {str(level): mean(right for item, right in known if item.level == level) for level in levels}, "n": len(known)}
 
-# %% ../nbs/13_training.ipynb #b5d9775d
+# %% ../nbs/13_training.ipynb #9c938165
 @dataclass
 class Session:
     "Everything a step reads and changes."
@@ -414,7 +414,7 @@ class Session:
     @property
     def solvers(self) -> list[str]: return self.members("student", "agent")
 
-# %% ../nbs/13_training.ipynb #297f6665
+# %% ../nbs/13_training.ipynb #2b180a50
 def build_session(
     config, # PopuloraConfig or AzrConfig
     box: Sandbox,
@@ -440,7 +440,7 @@ def build_session(
     return Session(config, roles, base, box, population, make_engine(population, base.tokenizer), learner, buffers, Coverage(),
                    Budget(list(roles)), anchor, **parts)
 
-# %% ../nbs/13_training.ipynb #9d6a25f3
+# %% ../nbs/13_training.ipynb #d9fdfaa6
 STATEFUL = ("ladder", "replacement", "coverage", "budget", "seen")   # parts of a session that go into state.json
 
 @patch
@@ -475,7 +475,7 @@ def load(
         for kind, entries in kinds.items(): self.buffers[owner][kind].load_state_dict(entries)
     if self.repetition is not None: self.repetition.memory.load(folder/"memory")
 
-# %% ../nbs/13_training.ipynb #fdc7658a
+# %% ../nbs/13_training.ipynb #51b71057
 def role_record(
     rows: Sequence[Row], # of one role
     **rates, # name -> values to average
@@ -508,7 +508,7 @@ def member_records(
         records[name] = record
     return records
 
-# %% ../nbs/13_training.ipynb #d5140140
+# %% ../nbs/13_training.ipynb #eb6ffe21
 def problem_record(
     session: Session,
     step: int,
@@ -532,7 +532,7 @@ def failures(
     return (count(c.reason for c in candidates if not c.well_formed), count(a.reason for a in attempts if a.well_formed is False),
             count(c.reason for c in candidates if c.well_formed and not c.valid))
 
-# %% ../nbs/13_training.ipynb #4a01a1f5
+# %% ../nbs/13_training.ipynb #292ab326
 logger = logging.getLogger("populora")
 
 def warn_format(
@@ -548,7 +548,7 @@ def warn_format(
         logger.warning("%s: all %d sequences are malformed in the same way (%s); the base may not speak the template %r, see base.template",
                        role, n, reason, session.base.template.name)
 
-# %% ../nbs/13_training.ipynb #bb5a6c1f
+# %% ../nbs/13_training.ipynb #eb663813
 def metrics_record(
     session: Session,
     step: int,
@@ -576,7 +576,7 @@ def metrics_record(
             "format_failures": dict(sorted((Counter(proposal_failures) + Counter(answer_failures)).items())), "invalid": invalid,
             "anchor": anchor, "budget": session.budget.state_dict()}
 
-# %% ../nbs/13_training.ipynb #d2746255
+# %% ../nbs/13_training.ipynb #9c11340f
 def teacher_proposals(
     session: Session,
     step: int,
@@ -596,7 +596,7 @@ def teacher_proposals(
     for candidate in candidates: session.budget.add("proposer", candidate.prompt.member, [candidate.sample])
     return candidates
 
-# %% ../nbs/13_training.ipynb #84d94a83
+# %% ../nbs/13_training.ipynb #5fc5ad30
 def student_attempts(
     session: Session,
     candidates: Sequence[Candidate], # verified
@@ -609,7 +609,7 @@ def student_attempts(
     attempt(session.engine, candidates, options, options.samples, session.config.seed, step)
     for candidate in candidates: session.budget.add("solver", candidate.solver, [attempt.sample for attempt in candidate.attempts])
 
-# %% ../nbs/13_training.ipynb #76368836
+# %% ../nbs/13_training.ipynb #a8631e6d
 def update(
     session: Session,
     made: Sequence[Experience],
@@ -619,7 +619,7 @@ def update(
     session.budget.steps([member for member in session.roles if member in updates])
     return updates
 
-# %% ../nbs/13_training.ipynb #ec6e0b30
+# %% ../nbs/13_training.ipynb #678221c2
 def match_result(
     candidates: Sequence[Candidate], # of one teacher
 ) -> tuple[float | None, int]: # solve rate (None: no valid problem, NaN: unknown), number of valid problems
@@ -639,7 +639,7 @@ def rate_matches(
     results = [(teacher, student, *match_result([c for c in candidates if c.prompt.member == teacher])) for teacher, student in pairs]
     return session.ladder.record_step(results, step)
 
-# %% ../nbs/13_training.ipynb #c1de1f83
+# %% ../nbs/13_training.ipynb #62b56d32
 def evolve(
     session: Session,
     step: int,
@@ -658,7 +658,7 @@ def remember(
     for candidate in candidates:
         if candidate.valid: session.buffers[owner(candidate)][candidate.prompt.kind].add(step, candidate.problem)
 
-# %% ../nbs/13_training.ipynb #20574328
+# %% ../nbs/13_training.ipynb #851c040a
 def measure_anchor(
     session: Session,
     step: int, # steps done; 0 before training
@@ -673,7 +673,7 @@ def measure_anchor(
     found = {name: session.anchor.accuracy(attempts) for name, attempts in made.items()}
     return found if step else {name: found[None] for name in session.solvers}
 
-# %% ../nbs/13_training.ipynb #998c281a
+# %% ../nbs/13_training.ipynb #a2132544
 class Stopwatch:
     "Seconds by phase."
 
@@ -688,7 +688,7 @@ class Stopwatch:
 
     def total(self) -> dict: return {**self.seconds, "total": time.perf_counter() - self.start}
 
-# %% ../nbs/13_training.ipynb #46073868
+# %% ../nbs/13_training.ipynb #542e4ffe
 def populora_step(
     session: Session,
     step: int, # counted from 1
@@ -713,7 +713,7 @@ def populora_step(
     problems = [problem_record(session, step, versions[c.prompt.member], c) for c in candidates]
     return {"metrics": [metrics], "problems": problems, "matches": matches, "births": births, "timings": [{"step": step, "seconds": watch.total()}]}
 
-# %% ../nbs/13_training.ipynb #bca4945d
+# %% ../nbs/13_training.ipynb #049cbb01
 def start_record(
     session: Session,
 ) -> dict: # log -> records
@@ -732,7 +732,7 @@ def headline(
     return {"solve": metrics["roles"]["solver"]["solve_rate"], "valid": metrics["roles"]["proposer"]["valid_rate"],
             "lines": (metrics["complexity"] or {}).get("lines"), "cells": metrics["coverage"]["cells"], "anchor": mean(scores), "s/step": seconds}
 
-# %% ../nbs/13_training.ipynb #b032c310
+# %% ../nbs/13_training.ipynb #8623ad60
 def run_loop(
     config, # PopuloraConfig or AzrConfig
     run_dir, # folder of the run
@@ -763,7 +763,7 @@ def run_loop(
         finally: session.population.close()
         return run.path
 
-# %% ../nbs/13_training.ipynb #edfffbe3
+# %% ../nbs/13_training.ipynb #b194dd3b
 def build_population(
     config: PopuloraConfig,
     box: Sandbox,
@@ -793,7 +793,7 @@ def train(
     "Train a population."
     return run_loop(config, run_dir, resume, lambda config, box: build_population(config, box, base, engine), populora_step)
 
-# %% ../nbs/13_training.ipynb #f0334118
+# %% ../nbs/13_training.ipynb #4a298e53
 def fresh_problems(
     kind: str,
     n: int, # how many
@@ -824,7 +824,7 @@ def practise(
     check_answers(box, base, [(problems[i], trial) for i, trial in trials])
     return [Row(member, (member, i), asked[i], trial.sample, student_reward(trial.correct, trial.well_formed)) for i, trial in trials]
 
-# %% ../nbs/13_training.ipynb #426f24aa
+# %% ../nbs/13_training.ipynb #c06224d0
 def paired_gain(
     before: Sequence[Attempt], # of some problems, those of one problem together
     after: Sequence[Attempt], # of the same problems, in the same order
@@ -838,7 +838,7 @@ def paired_gain(
     means = rng.choice(gains, (draws, problems)).mean(1)
     return float(gains.mean()), *map(float, np.quantile(means, (0.025, 0.975)))
 
-# %% ../nbs/13_training.ipynb #7a4ec668
+# %% ../nbs/13_training.ipynb #29ab9e22
 def train_student(
     base: Base,
     kind: str, # of the problems
@@ -869,5 +869,6 @@ def train_student(
             if report: report(step, rates[-1])
         after = measure("S1")
     population.close()
-    gain = lambda how: paired_gain(before[how], after[how], len(anchor.asked), named_rng(seed, "gain"))
-    return {"solve_rate": rates} | {how: {"before": anchor.accuracy(before[how]), "after": anchor.accuracy(after[how]), "gain": gain(how)} for how in before}
+    compare = lambda first, last: {"before": anchor.accuracy(first), "after": anchor.accuracy(last),
+                                   "gain": paired_gain(first, last, len(anchor.asked), named_rng(seed, "gain"))}
+    return {"solve_rate": rates} | {how: compare(before[how], after[how]) for how in before}
