@@ -12,7 +12,7 @@ __all__ = ['SETTER', 'ASK', 'REASON', 'DOMAINS', 'logger', 'CHALLENGER', 'SOLVER
            'finish_iteration', 'variant_of', 'place_of', 'loop_step', 'calibrate', 'start_loop', 'loop_headline',
            'run_challenger', 'iteration_means', 'iteration_table']
 
-# %% ../nbs/15_challenger.ipynb #44e182cc
+# %% ../nbs/15_challenger.ipynb #7289665d
 import json
 import logging
 import math
@@ -43,7 +43,7 @@ from .runs import ChallengerConfig, RewardConfig, derive_seed, flatten, named_rn
 from .training import Row, Session, Stopwatch, build_session, experiences, mean, role_record, run_loop, sampling
 from .verifier import Sandbox
 
-# %% ../nbs/15_challenger.ipynb #fb945dc8
+# %% ../nbs/15_challenger.ipynb #d8e71242
 @dataclass
 class Question:
     "One question, from the words of the challenger to its reward."
@@ -70,7 +70,7 @@ class Question:
     def valid(self) -> bool | None: # None: the infrastructure failed
         return None if self.reason == "infrastructure" else self.reason is None
 
-# %% ../nbs/15_challenger.ipynb #3a3e14d1
+# %% ../nbs/15_challenger.ipynb #3ac7d0c5
 SETTER = (
     "You set problems for a mathematics competition. First think privately: choose any field of mathematics and design a new problem that is hard; "
     "fewer than a third of strong high-school students should solve it. Do not use a well-known problem. Then write exactly two things and nothing "
@@ -102,12 +102,12 @@ class BoxedForms:
         turns = [{"role": role, "content": content} for role, content in zip(("system", "user"), prompt)]
         return list(tokenizer(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False), add_special_tokens=False).input_ids)
 
-# %% ../nbs/15_challenger.ipynb #0cf52875
+# %% ../nbs/15_challenger.ipynb #edbf1875
 def boxed_relation() -> Callable[[str, str], bool]:
     "When two boxed answers are the same: with algebra where math-verify is installed."
     return partial(same_answer, equivalent=Algebra()) if find_spec("math_verify") else same_answer
 
-# %% ../nbs/15_challenger.ipynb #89a332ee
+# %% ../nbs/15_challenger.ipynb #550a3cc0
 class WordDomain:
     "Word problems: the embedded base's own forms, or boxed answers."
     kind = "word"
@@ -152,7 +152,7 @@ class WordDomain:
     def anchor(self, per_cell: int) -> list[tuple[str, str, int]]: # (question, answer, level)
         return [(item.problem.question, item.problem.answer, item.level) for item in word_anchor_set(per_cell)]
 
-# %% ../nbs/15_challenger.ipynb #efc12c11
+# %% ../nbs/15_challenger.ipynb #5d407c1b
 class CodeDomain:
     "What does this program return? The verifier knows."
     kind = "code"
@@ -195,7 +195,7 @@ class CodeDomain:
 
     def well_formed(self, sample: Sample) -> bool: return self.answer(sample) is not None
 
-# %% ../nbs/15_challenger.ipynb #df5c7438
+# %% ../nbs/15_challenger.ipynb #7a8a1216
 @patch
 def anchor(
     self: CodeDomain,
@@ -207,7 +207,7 @@ def anchor(
 
 DOMAINS = {"word": WordDomain, "code": CodeDomain}
 
-# %% ../nbs/15_challenger.ipynb #9d5fb0ab
+# %% ../nbs/15_challenger.ipynb #ed0e9e28
 class RuleAbstraction:
     "Solver programs of questions in the generator's language; other questions stay as they are."
 
@@ -249,7 +249,7 @@ def make_encoder(
     "The encoder that a configuration names."
     return hashed_encoder if options.encoder == "hashed" else SentenceEncoder(options.encoder, device=device)
 
-# %% ../nbs/15_challenger.ipynb #d745bcd4
+# %% ../nbs/15_challenger.ipynb #d5d98976
 class Similarity:
     "How alike questions are: for the reward by the switches, for the record always by SAM."
 
@@ -288,7 +288,7 @@ class Similarity:
             if self.options.symmetrize == "mean": similarity = (similarity + bleu_scores(old, new).T) / 2
         return similarity.max(1), similarity.mean(1)
 
-# %% ../nbs/15_challenger.ipynb #88dd1e12
+# %% ../nbs/15_challenger.ipynb #1ef5edc3
 def memory_penalty(
     largest: np.ndarray, # (n,) P_max
     average: np.ndarray, # (n,) P_mean
@@ -299,7 +299,7 @@ def memory_penalty(
     first = options.gamma * np.maximum(0, largest - thresholds.tau_max) * options.map_max
     return first + (1 - options.gamma) * np.maximum(0, average - thresholds.tau_mean) * options.map_mean
 
-# %% ../nbs/15_challenger.ipynb #71e5a1c1
+# %% ../nbs/15_challenger.ipynb #402b6f5a
 logger = logging.getLogger("populora")
 CHALLENGER, SOLVER, REFERENCE = "challenger", "solver", "reference"
 KEPT = ("id", "text", "label", "truth", "procedure", "skill", "consistency")   # fields of a question that a checkpoint keeps
@@ -329,7 +329,7 @@ class Loop:
         "A question from a checkpoint or from memory."
         return Question(**entry, ids=self.domain.ask(entry["text"]))
 
-# %% ../nbs/15_challenger.ipynb #7cfe3705
+# %% ../nbs/15_challenger.ipynb #32248519
 @patch
 def save(
     self: Loop,
@@ -356,7 +356,7 @@ def load(
     self.sets = {int(k): [self.restore(entry) for entry in held] for k, held in state["sets"].items()}
     self.pending, self.thresholds, self.similarity.sam.codes = state["pending"], Thresholds(**state["thresholds"]), state["codes"]
 
-# %% ../nbs/15_challenger.ipynb #3e67008d
+# %% ../nbs/15_challenger.ipynb #bc16ba48
 def build_loop(
     config: ChallengerConfig,
     box: Sandbox,
@@ -377,7 +377,7 @@ def build_loop(
             for i, (text, truth, level) in enumerate(domain.anchor(config.measures.anchor_per_cell) if config.measures.anchor_per_cell else [])]
     return Loop(session, domain, similarity, memory, thresholds, Path(folder)/"solvers", exam)
 
-# %% ../nbs/15_challenger.ipynb #1d93404e
+# %% ../nbs/15_challenger.ipynb #cd40bcad
 def write_questions(
     loop: Loop,
     step: int,
@@ -416,7 +416,7 @@ def label_accuracy(
     "Share of labels that are true, where the truth is known; no label is wrong."
     return mean(q.label is not None and loop.domain.same(q.label, q.truth) for q in questions if q.truth is not None)
 
-# %% ../nbs/15_challenger.ipynb #38603b86
+# %% ../nbs/15_challenger.ipynb #7c045eb8
 def fine(
     loop: Loop,
     questions: Sequence[Question],
@@ -442,7 +442,7 @@ def fine(
         report["positive"] = float((remembered > 0).mean())
     return report | warn_constant(loop, whole)
 
-# %% ../nbs/15_challenger.ipynb #8a08400c
+# %% ../nbs/15_challenger.ipynb #c498cff3
 def warn_constant(
     loop: Loop,
     penalty: np.ndarray, # (n,) of the valid questions
@@ -468,7 +468,7 @@ def pay(
         uncertain = uncertainty_reward(q.consistency, options.scale) if q.valid else None
         q.reward = challenger_reward(q.valid, uncertain, q.repetition or 0.0, q.memory or 0.0, options.alpha, options.beta)
 
-# %% ../nbs/15_challenger.ipynb #0595cfcb
+# %% ../nbs/15_challenger.ipynb #cb850781
 def begin_phase(
     loop: Loop,
     member: str, # who will be trained
@@ -497,7 +497,7 @@ def train_on(
     return {"member": member, "version": loop.population.ref(member).version, **role_record(rows), **record, "frac_zero_groups": zero,
             "sequences": len(rows), "updates": len(reports)}
 
-# %% ../nbs/15_challenger.ipynb #94e5e0b0
+# %% ../nbs/15_challenger.ipynb #f9bb7d70
 def challenger_step(
     loop: Loop,
     step: int,
@@ -532,7 +532,7 @@ def question_record(
     names = ("id", "skill", "reason", "consistency", "label", "truth", "procedure", "stated", "reward", "repetition", "p_max", "p_mean", "memory")
     return {"step": step, "iteration": iteration, "phase": phase, "question": q.text, **{name: getattr(q, name) for name in names}}
 
-# %% ../nbs/15_challenger.ipynb #9130feaa
+# %% ../nbs/15_challenger.ipynb #31670680
 def verdict(
     q: Question, # voted on
     options, # CurriculumConfig
@@ -547,7 +547,7 @@ def verdict(
     if in_zone(q.consistency, options.low, options.high): return None
     return "too_hard" if q.consistency < options.low else "too_easy"
 
-# %% ../nbs/15_challenger.ipynb #d82aec24
+# %% ../nbs/15_challenger.ipynb #334dc689
 def make_judge(
     loop: Loop,
 ) -> Callable: # pairs of question texts -> True, False or None
@@ -588,7 +588,7 @@ def curriculum_record(
             "stated_accuracy": mean(loop.domain.same(q.stated, q.truth) for q in valid if q.truth is not None and q.stated is not None),
             "procedures": dict(sorted(procedures.items()))}
 
-# %% ../nbs/15_challenger.ipynb #02c3dda2
+# %% ../nbs/15_challenger.ipynb #f62d7da8
 def curriculum_step(
     loop: Loop,
     step: int,
@@ -620,7 +620,7 @@ def curriculum_step(
     return {"metrics": [{**place, "member": None, "budget": loop.session.budget.state_dict()}],
             "problems": [question_record(q, step, iteration, "curriculum") for q in questions], "timings": [{"step": step, "seconds": watch.total()}]}
 
-# %% ../nbs/15_challenger.ipynb #75e97efe
+# %% ../nbs/15_challenger.ipynb #0da5c2b1
 def deal(
     items: Sequence,
     size: int, # items wanted
@@ -646,7 +646,7 @@ def solver_batch(
     new = deal(loop.curriculum, options.prompts - len(old), index, seed, iteration, "new")
     return new + old, len(old)
 
-# %% ../nbs/15_challenger.ipynb #74bec3fd
+# %% ../nbs/15_challenger.ipynb #432e14bf
 def solver_step(
     loop: Loop,
     step: int,
@@ -675,7 +675,7 @@ def solver_step(
     return {"metrics": [{**place, **trained, "solver": numbers, "budget": loop.session.budget.state_dict()}],
             "timings": [{"step": step, "seconds": watch.total()}]}
 
-# %% ../nbs/15_challenger.ipynb #366b8701
+# %% ../nbs/15_challenger.ipynb #81caf207
 def examine(
     loop: Loop,
     member: str | None, # who answers; None is the base
@@ -720,7 +720,7 @@ def pass_rates(
             cells.append([solver, held, mean(rates), len(rates)])
     return cells
 
-# %% ../nbs/15_challenger.ipynb #57092b4b
+# %% ../nbs/15_challenger.ipynb #b7d81e83
 def finish_iteration(
     loop: Loop,
     step: int,
@@ -733,7 +733,7 @@ def finish_iteration(
               "anchor": anchor_record(loop, SOLVER), "pass_rates": pass_rates(loop, iteration), "memory": {"entries": len(loop.memory)}}
     return {**record, "budget": loop.session.budget.state_dict()}
 
-# %% ../nbs/15_challenger.ipynb #ff425a85
+# %% ../nbs/15_challenger.ipynb #45cb12fc
 ABLATIONS = { # row of R-Diverse's table 2 -> what it switches off
     "full": (),
     "without P_max": ("penalties.map_max=false",),
@@ -758,7 +758,7 @@ def variant_of(
         if all(flat[option] == changed.get(option, plain[option]) for option in names): return name
     return "other"
 
-# %% ../nbs/15_challenger.ipynb #de7f2fcc
+# %% ../nbs/15_challenger.ipynb #477e2f43
 def place_of(
     schedule, # ScheduleSection
     step: int, # from 1
@@ -781,7 +781,7 @@ def loop_step(
     if step % loop.config.run.phase_steps == 0: records["iterations"] = [finish_iteration(loop, step, iteration)]
     return records
 
-# %% ../nbs/15_challenger.ipynb #183d589e
+# %% ../nbs/15_challenger.ipynb #03a8a5d5
 def calibrate(
     loop: Loop,
 ):
@@ -806,7 +806,7 @@ def start_loop(
     return {"metrics": [{**place, "phase": "start", "index": 0, "thresholds": asdict(loop.thresholds), "budget": budget}], "iterations": [first],
             "timings": [{"step": 0, "seconds": watch.total()}]}
 
-# %% ../nbs/15_challenger.ipynb #6a19945f
+# %% ../nbs/15_challenger.ipynb #b44997fb
 def loop_headline(
     records: dict, # log -> records of a step
 ) -> dict: # name -> number
@@ -828,7 +828,7 @@ def run_challenger(
     def build(config, box): return build_loop(config, box, run_dir, base, engine)
     return run_loop(config, run_dir, resume, build, loop_step, start_loop, loop_headline)
 
-# %% ../nbs/15_challenger.ipynb #5ee1c1b5
+# %% ../nbs/15_challenger.ipynb #7444416e
 MEASURES = { # row of the table -> where it stands in iterations.jsonl
     "cross-iteration repetition, max": ("diversity", "cross_max"), "cross-iteration repetition, mean": ("diversity", "cross_mean"),
     "cross-iteration repetition, max, fixed memory": ("diversity", "cross_fixed"),

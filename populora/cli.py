@@ -7,13 +7,13 @@ __all__ = ['PROBES', 'EXTRAS', 'CHECKS', 'BENCHES', 'COMMANDS', 'add_config_opti
            'check_out', 'check_device', 'run_training', 'steps_done', 'add_train', 'run_train', 'read_config',
            'add_resume', 'run_resume', 'load_runs', 'add_figures', 'run_figures', 'add_summary', 'run_summary',
            'add_config', 'run_config', 'add_eval', 'run_eval', 'add_demo', 'demo_plan', 'demo_part', 'start_part',
-           'part_done', 'train_plan', 'run_demo', 'add_challenger', 'challenger_plan', 'run_challenger_command',
-           'Finding', 'check_python', 'check_torch', 'check_base', 'check_sandbox', 'check_isolation', 'check_extras',
-           'add_doctor', 'run_doctor', 'read_programs', 'bench_table', 'verifier_bench', 'add_bench', 'run_bench',
-           'diversity_bench', 'cost_bench', 'retention_bench', 'rollouts_bench', 'Command', 'Parser', 'make_parser',
-           'unknown_option', 'nearest_command', 'main']
+           'stop_parts', 'part_done', 'train_plan', 'run_demo', 'add_challenger', 'challenger_plan',
+           'run_challenger_command', 'Finding', 'check_python', 'check_torch', 'check_base', 'check_sandbox',
+           'check_isolation', 'check_extras', 'add_doctor', 'run_doctor', 'read_programs', 'bench_table',
+           'verifier_bench', 'add_bench', 'run_bench', 'diversity_bench', 'cost_bench', 'retention_bench',
+           'rollouts_bench', 'Command', 'Parser', 'make_parser', 'unknown_option', 'nearest_command', 'main']
 
-# %% ../nbs/18_cli.ipynb #3eb8e126
+# %% ../nbs/18_cli.ipynb #dfa38a44
 import argparse
 import difflib
 import json
@@ -30,7 +30,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-# %% ../nbs/18_cli.ipynb #75c4bccb
+# %% ../nbs/18_cli.ipynb #91f5ff33
 def add_config_options(
     parser: argparse.ArgumentParser,
     default: str | None = "demo",  # preset or file when --config is not given
@@ -58,7 +58,7 @@ def make_config(
     short = [f"{name}={value}" for name, value in (("seed", args.seed), ("run.steps", args.steps)) if value is not None]
     return apply_overrides(config, [*args.overrides, *short])
 
-# %% ../nbs/18_cli.ipynb #cc9b4f88
+# %% ../nbs/18_cli.ipynb #6228df8e
 def cores() -> int:
     "Processor cores that this process may use: affinity and container quota respected."
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -76,7 +76,7 @@ def set_threads(
     import torch
     torch.set_num_threads(threads or min(torch.get_num_threads(), cores()))
 
-# %% ../nbs/18_cli.ipynb #417441a1
+# %% ../nbs/18_cli.ipynb #477c7cc6
 def check_out(
     folder: Path,  # made if it does not exist
     fresh: bool = False,  # refuse a folder that holds anything but a start that failed
@@ -99,7 +99,7 @@ def check_device(
     except (RuntimeError, AssertionError):  # torch raises either, by its build
         raise ValueError(f"base.device={name!r}: torch cannot use it here; take cpu, or see: populora doctor") from None
 
-# %% ../nbs/18_cli.ipynb #0fbcdb0c
+# %% ../nbs/18_cli.ipynb #0676fecd
 def run_training(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # the run folder
@@ -126,7 +126,7 @@ def steps_done(
     from populora.runs import read_log
     return max((record["step"] for record in read_log(folder/"metrics.jsonl")), default=0)
 
-# %% ../nbs/18_cli.ipynb #5c6be226
+# %% ../nbs/18_cli.ipynb #b544c370
 def add_train(parser: argparse.ArgumentParser) -> None:
     "Options of `populora train`."
     add_config_options(parser)
@@ -149,7 +149,7 @@ def run_train(args: argparse.Namespace) -> int:
     if status == 0: print(f"draw it with: populora figures {folder} --out {folder}/figures")
     return status
 
-# %% ../nbs/18_cli.ipynb #fefd83b2
+# %% ../nbs/18_cli.ipynb #c52cf577
 def read_config(
     folder: Path,  # a run folder
 ):  # PopuloraConfig or AzrConfig
@@ -179,7 +179,7 @@ def run_resume(args: argparse.Namespace) -> int:
     set_threads(args.threads)
     return run_training(config, args.folder, resume=True)
 
-# %% ../nbs/18_cli.ipynb #7444d0a9
+# %% ../nbs/18_cli.ipynb #fe04b650
 def load_runs(
     folders: Sequence[Path],
 ) -> list:  # Run objects of notebook 17
@@ -220,7 +220,7 @@ def run_summary(args: argparse.Namespace) -> int:
     print(json.dumps(table.rows, indent=1, ensure_ascii=False) if args.json else table.markdown)
     return 0
 
-# %% ../nbs/18_cli.ipynb #b1cbfeb1
+# %% ../nbs/18_cli.ipynb #e0e32198
 def add_config(parser: argparse.ArgumentParser) -> None:
     "Options of `populora config`."
     parser.add_argument("name", nargs="?", metavar="NAME|FILE|RUN", help="a preset, a JSON file or a run folder (default: demo)")
@@ -244,7 +244,7 @@ def run_config(args: argparse.Namespace) -> int:
     print(json.dumps(to_dict(config), indent=2) if args.explain is None else describe(config, args.explain))
     return 0
 
-# %% ../nbs/18_cli.ipynb #8ed1f746
+# %% ../nbs/18_cli.ipynb #65b58d3f
 def add_eval(parser: argparse.ArgumentParser) -> None:
     "Options of `populora eval`."
     parser.add_argument("--base", default="tiny", metavar="NAME|FOLDER", help="tiny, smollm2, a folder or a hub id (default: %(default)s)")
@@ -288,7 +288,7 @@ def run_eval(args: argparse.Namespace) -> int:
     print("\n\n".join(table.markdown() for table in tables) or f"sampled; score with: populora eval --score-only --out {args.out}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #34000a96
+# %% ../nbs/18_cli.ipynb #4ebe1e90
 def add_demo(parser: argparse.ArgumentParser) -> None:
     "Options of `populora demo`."
     add_config_options(parser)
@@ -312,7 +312,7 @@ def demo_plan(
         plan[args.out/name] = apply_overrides(matched_agent(population), [f"proposals.reward={reward}"])
     return plan
 
-# %% ../nbs/18_cli.ipynb #a8c05e66
+# %% ../nbs/18_cli.ipynb #4ea1fab6
 def demo_part(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # its run folder
@@ -324,53 +324,68 @@ def demo_part(
     print(f"{folder}: {'resuming' if resume else 'training'} {config.system}, seed {config.seed}, {config.run.steps} steps", flush=True)
     return run_training(config, folder, resume) == 0
 
-# %% ../nbs/18_cli.ipynb #873d6956
+# %% ../nbs/18_cli.ipynb #f3a529f2
 def start_part(
     folder: Path,  # the run's folder
     words: Sequence[str],  # the command that asks for the whole plan
     threads: int,  # for torch
 ) -> subprocess.Popen:
     "Train one run of a plan in a process of its own."
-    program = [sys.executable, "-c", "from populora.cli import main; raise SystemExit(main())"]
+    program = [sys.executable, "-P", "-c", "from populora.cli import main; raise SystemExit(main())"]
     with open(f"{folder}.log", "wb") as log:
-        return subprocess.Popen([*program, *words, "--part", folder.name, "--threads", str(threads)],
-                                stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        process = subprocess.Popen([*program, *words, "--part", folder.name, "--threads", str(threads)],
+                                   stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+    print(f"{folder}: training in process {process.pid}, log in {folder}.log", flush=True)
+    return process
+
+
+def stop_parts(
+    processes: Sequence[subprocess.Popen],  # from start_part
+) -> None:
+    "Ask once for a checkpoint, and wait for it."
+    live = [process for process in processes if process.poll() is None]
+    for process in live: process.send_signal(signal.SIGINT)
+    for process in live: process.wait()
 
 
 def part_done(
     folder: Path,  # the run's folder
-    process: subprocess.Popen,  # from start_part
+    process: subprocess.Popen,  # from start_part, ended
+    stopped: bool,  # the plan was stopped, so an end in mid-start is no failure
 ) -> bool:  # False when it was stopped
-    "Wait for a run in another process, and say how it ended."
-    print(f"{folder}: training in process {process.pid}, log in {folder}.log", flush=True)
-    status = process.wait()
-    last = (Path(f"{folder}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines() or ["nothing was printed"])[-1]
-    if status not in (0, 130): raise ValueError(f"{last} (exit status {status}, all of it in {folder}.log)")
-    print(last, flush=True)
-    return status == 0
+    "Say how a run in another process ended."
+    lines = Path(f"{folder}.log").read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    last = lines[-1].split(": ", 1)[-1] if lines else "nothing was printed"
+    if process.returncode not in (0, 130) and not stopped:
+        raise ValueError(f"{last} (exit status {process.returncode}, all of it in {folder}.log)")
+    print(lines[-1] if lines else f"{folder}: {last}", flush=True)
+    return process.returncode == 0
 
-# %% ../nbs/18_cli.ipynb #afcae1cd
+# %% ../nbs/18_cli.ipynb #36421f96
 def train_plan(
     plan: dict[Path, object],  # run folder -> its configuration
     args: argparse.Namespace,  # of the command: words, part, threads
 ) -> bool:  # False when it was stopped
     "Train the runs of a plan, side by side where there are cores for it."
-    if args.part: set_threads(args.threads); return all([demo_part(config, folder) for folder, config in plan.items() if folder.name == args.part])
-    waiting = [folder for folder, config in plan.items() if steps_done(folder) < config.run.steps]
-    aside = waiting[1:] if cores() >= len(plan) else []
-    threads = args.threads or max(1, cores() // (len(aside) + 1))
+    from populora.runs import StopFlag
+    chosen = [folder for folder in plan if args.part in (None, folder.name)]
+    if not chosen: raise ValueError(f"--part {args.part}: the plan has {', '.join(folder.name for folder in plan)}")
+    waiting = [folder for folder in chosen if steps_done(folder) < plan[folder].run.steps]
+    threads = max(1, cores() // len(plan)) if args.threads is None else args.threads
     set_threads(threads)
-    others = {folder: start_part(folder, args.words, threads) for folder in aside}
+    others = {}
     try:
-        finished = all([demo_part(config, folder) for folder, config in plan.items() if folder not in others])
-        finished = all([part_done(folder, process) for folder, process in others.items()]) and finished
-    finally:
-        for process in others.values():
-            if process.poll() is None: process.send_signal(signal.SIGINT); process.wait()
-    if not finished: print(f"or with everything: {shlex.join(['populora', *args.words])}")
+        for folder in waiting[1:cores()]: others[folder] = start_part(folder, args.words, threads)
+        finished = all([demo_part(plan[folder], folder) for folder in chosen if folder not in others])
+        with StopFlag() as stop:
+            while finished and not stop.raised and any(process.poll() is None for process in others.values()): time.sleep(.2)
+    finally: stop_parts(list(others.values()))
+    finished = finished and not stop.raised
+    finished = all([part_done(folder, process, not finished) for folder, process in others.items()]) and finished
+    if not finished and not args.part: print(f"or with everything: {shlex.join(['populora', *args.words])}")
     return finished
 
-# %% ../nbs/18_cli.ipynb #6f14c90c
+# %% ../nbs/18_cli.ipynb #c838276a
 def run_demo(args: argparse.Namespace) -> int:
     "Train both systems, draw the figures, print the table."
     from populora.figures import load_run, save_figures, summary_table
@@ -385,7 +400,7 @@ def run_demo(args: argparse.Namespace) -> int:
     for path in paths: print(f"  {path}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #0e2c0c17
+# %% ../nbs/18_cli.ipynb #fdd92be0
 def add_challenger(parser: argparse.ArgumentParser) -> None:
     "Options of `populora challenger`."
     parser.add_argument("--config", default="r_diverse", metavar="NAME|FILE",
@@ -430,7 +445,7 @@ def run_challenger_command(args: argparse.Namespace) -> int:
     print(f"\n{table}\n\ntable: {args.run/'table.md'}\nfigures: {len(paths)} files in {args.run/'figures'}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #1358115a
+# %% ../nbs/18_cli.ipynb #09527c4c
 class Finding(NamedTuple):
     "One line of the doctor."
     state: str  # "ok", "--" (optional, not there) or "!!" (broken)
@@ -456,7 +471,7 @@ def check_torch() -> list[Finding]:
     else: device = Finding("--", "device", "no CUDA device; the embedded base trains on the CPU")
     return [Finding("ok", "torch", f"{torch.__version__}, {threads}"), device]
 
-# %% ../nbs/18_cli.ipynb #1a1e56c0
+# %% ../nbs/18_cli.ipynb #f43ea49b
 def check_base() -> list[Finding]:
     "The embedded base: is it there, and does it answer?"
     try:
@@ -497,7 +512,7 @@ def check_sandbox() -> list[Finding]:
             found.append(Finding("ok" if contained else "!!", f"sandbox: {name}", detail))
     return found
 
-# %% ../nbs/18_cli.ipynb #48e5aff7
+# %% ../nbs/18_cli.ipynb #8e06c236
 def check_isolation() -> list[Finding]:
     "Which layers of isolation are active here?"
     from populora.verifier import Sandbox
@@ -518,7 +533,7 @@ def check_extras() -> list[Finding]:
     return [Finding("ok", name, f"there, for {use}") if find_spec(module) else Finding("--", name, f"not installed; for {use}: {install}")
             for module, (name, use, install) in EXTRAS.items()]
 
-# %% ../nbs/18_cli.ipynb #fcdb0957
+# %% ../nbs/18_cli.ipynb #9e193aa0
 CHECKS = (check_python, check_torch, check_base, check_sandbox, check_isolation, check_extras)
 
 
@@ -537,7 +552,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     print("everything that training needs is there" if not broken else f"{broken} to repair, marked !!")
     return 1 if broken else 0
 
-# %% ../nbs/18_cli.ipynb #c91a9e5f
+# %% ../nbs/18_cli.ipynb #a0df7433
 def read_programs(
     path: Path | None,  # JSON lines with "code" and "input", gzipped when the name ends in .gz
 ) -> list[tuple[str, str]]:  # (program, argument list)
@@ -563,7 +578,7 @@ def bench_table(
         lines.append(f"{row['what']:44} {row['isolation']:10} {row['per_second']:11,.0f} {row['per_second_per_core']:9,.0f} {row['ms']:8.2f} {ratio}")
     return "\n".join(lines)
 
-# %% ../nbs/18_cli.ipynb #1b0c1c5c
+# %% ../nbs/18_cli.ipynb #434adb6b
 def verifier_bench(args: argparse.Namespace) -> int:
     "Print the sandbox's table."
     if args.programs < 8: raise ValueError(f"--programs {args.programs}: must be >= 8")
@@ -601,7 +616,7 @@ def run_bench(args: argparse.Namespace) -> int:
     "Measure a part of the package."
     return BENCHES[args.what](args)
 
-# %% ../nbs/18_cli.ipynb #5c4b6d2c
+# %% ../nbs/18_cli.ipynb #fa078317
 def diversity_bench(args: argparse.Namespace) -> int:
     "Print the table of the similarity measures."
     for name in ("questions", "memory", "batch"):
@@ -621,7 +636,7 @@ def diversity_bench(args: argparse.Namespace) -> int:
 
 BENCHES["diversity"] = diversity_bench
 
-# %% ../nbs/18_cli.ipynb #f5c318cf
+# %% ../nbs/18_cli.ipynb #78d6b14e
 def cost_bench(args: argparse.Namespace) -> int:
     "Run one of the benches of notebook 14a and print its table."
     from populora import costs
@@ -664,7 +679,7 @@ def retention_bench(args: argparse.Namespace) -> int:
 
 BENCHES |= {"training": cost_bench, "operators": cost_bench, "step": cost_bench, "retention": retention_bench}
 
-# %% ../nbs/18_cli.ipynb #6bc8ccc3
+# %% ../nbs/18_cli.ipynb #40244cea
 def rollouts_bench(args: argparse.Namespace) -> int:
     "Run the bench of notebook 14b and print its table."
     from populora import costs, rollout_costs
@@ -683,7 +698,7 @@ def rollouts_bench(args: argparse.Namespace) -> int:
 
 BENCHES["rollouts"] = rollouts_bench
 
-# %% ../nbs/18_cli.ipynb #37020fdc
+# %% ../nbs/18_cli.ipynb #e3f0ef18
 class Command(NamedTuple):
     "One subcommand."
     summary: str  # one line for the list of commands
@@ -692,7 +707,7 @@ class Command(NamedTuple):
     add_options: Callable  # parser -> None
     run: Callable  # parsed arguments -> exit status
 
-# %% ../nbs/18_cli.ipynb #d3d5f908
+# %% ../nbs/18_cli.ipynb #5f10d7e9
 COMMANDS = {
     "demo": Command(
         "train both systems on the embedded base, draw figures, print a table",
@@ -749,7 +764,7 @@ COMMANDS = {
          "populora bench training --base tiny --out training.json", "populora bench step --device cuda"), add_bench, run_bench),
 }
 
-# %% ../nbs/18_cli.ipynb #ddae1437
+# %% ../nbs/18_cli.ipynb #77bd8645
 class Parser(argparse.ArgumentParser):
     "An argument parser whose errors are one line and say where to look."
     def __init__(self, **settings): super().__init__(allow_abbrev=False, **settings)
@@ -795,7 +810,7 @@ def nearest_command(
     near = difflib.get_close_matches(name, COMMANDS, 1, .5)
     return f"populora: {name}: no such command; {f'did you mean {near[0]}?' if near else 'the commands are ' + ', '.join(COMMANDS)}"
 
-# %% ../nbs/18_cli.ipynb #9b698f4b
+# %% ../nbs/18_cli.ipynb #9e70dd8b
 def main(
     argv: Sequence[str] | None = None,  # the words after `populora`; None: those of this process
 ) -> int:  # exit status

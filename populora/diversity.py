@@ -17,7 +17,7 @@ __all__ = ['MEASURES', 'FLAGS', 'ENCODERS', 'parse_program', 'ast_depth', 'cyclo
            'five_measures', 'IllusionPair', 'illusion_pairs', 'reference_bleu', 'reference_clusters', 'same_partition',
            'timed', 'bench_bleu', 'bench_memory']
 
-# %% ../nbs/08_diversity.ipynb #d8861dd4
+# %% ../nbs/08_diversity.ipynb #6e13bb53
 import ast
 import hashlib
 import io
@@ -41,7 +41,7 @@ from fastcore.basics import patch
 
 from .problems import Problem, parse_literal, rename_entry
 
-# %% ../nbs/08_diversity.ipynb #2e211a1d
+# %% ../nbs/08_diversity.ipynb #f67f89b0
 def parse_program(
     program: str,  # Python source
 ) -> ast.Module:  # its syntax tree
@@ -55,7 +55,7 @@ def parse_program(
     except (ValueError, RecursionError, MemoryError) as error:
         raise ValueError(f"program does not parse: {str(error) or type(error).__name__}") from None
 
-# %% ../nbs/08_diversity.ipynb #1b3da686
+# %% ../nbs/08_diversity.ipynb #67aeea7d
 _MARKERS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 
 
@@ -70,7 +70,7 @@ def ast_depth(
         stack.extend((child, depth + 1) for child in ast.iter_child_nodes(node) if not isinstance(child, _MARKERS))
     return deepest
 
-# %% ../nbs/08_diversity.ipynb #7cda74f8
+# %% ../nbs/08_diversity.ipynb #08de8c20
 _BRANCHES = (ast.If, ast.IfExp, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.Assert)
 
 
@@ -91,7 +91,7 @@ def cyclomatic(
             points += not always
     return points
 
-# %% ../nbs/08_diversity.ipynb #a1fc8643
+# %% ../nbs/08_diversity.ipynb #80957df9
 _NOT_CODE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 _SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -119,7 +119,7 @@ def code_lines(
         lines.update(range(token.start[0], token.end[0] + 1))
     return len(lines)
 
-# %% ../nbs/08_diversity.ipynb #3f522449
+# %% ../nbs/08_diversity.ipynb #2f8881eb
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -144,7 +144,7 @@ def bound_names(
             names.add(node.asname)
     return names
 
-# %% ../nbs/08_diversity.ipynb #16e88198
+# %% ../nbs/08_diversity.ipynb #54d26036
 MEASURES = ("ast_depth", "cyclomatic", "lines", "variables")
 
 
@@ -167,7 +167,7 @@ def mean_complexity(
     "The mean of each measure over a batch of programs."
     return {name: statistics.fmean(item[name] for item in measured) for name in MEASURES} if measured else None
 
-# %% ../nbs/08_diversity.ipynb #56d905e1
+# %% ../nbs/08_diversity.ipynb #c17c99c5
 def cell_of(
     measured: Mapping[str, float],  # result of `complexity`
     exact: int = 16,  # m: values up to this have a bin each
@@ -176,7 +176,7 @@ def cell_of(
     values = [int(measured[name]) for name in MEASURES]
     return tuple(v if v <= exact else exact + (-(-v // exact) - 1).bit_length() for v in values)
 
-# %% ../nbs/08_diversity.ipynb #d5ed9f7b
+# %% ../nbs/08_diversity.ipynb #b7ed2910
 def effective_number(
     counts: Iterable[int],  # occurrences of each category, >= 0
 ) -> float:  # between 1 and the number of categories that occur; 0 when there are none
@@ -185,7 +185,7 @@ def effective_number(
     total = sum(counts)
     return math.exp(-sum(count / total * math.log(count / total) for count in counts)) if counts else 0.0
 
-# %% ../nbs/08_diversity.ipynb #1045adf0
+# %% ../nbs/08_diversity.ipynb #9f0b5202
 class Coverage:
     "The cells of the discretised complexity space that programs have occupied so far."
 
@@ -219,7 +219,7 @@ class Coverage:
     def __repr__(self) -> str:
         return f"Coverage(exact={self.exact}, cells={self.cells}, programs={self.counts.total()})"
 
-# %% ../nbs/08_diversity.ipynb #f7bcdcf2
+# %% ../nbs/08_diversity.ipynb #719e06f5
 @patch
 def update(
     self: Coverage,
@@ -244,7 +244,7 @@ def merge(
     self.counts.update(other.counts)
     return self.cells - before
 
-# %% ../nbs/08_diversity.ipynb #6d7e8f6e
+# %% ../nbs/08_diversity.ipynb #42b334c9
 def spread(
     programs: Iterable[str | Mapping[str, float]],  # sources, or results of `complexity`
     exact: int = 16,  # as in `Coverage`
@@ -255,7 +255,7 @@ def spread(
     deviations = {name: statistics.pstdev(item[name] for item in measured) if measured else 0.0 for name in MEASURES}
     return {"cells": len(counts), "effective_cells": effective_number(counts.values()), **deviations}
 
-# %% ../nbs/08_diversity.ipynb #f6c53c3e
+# %% ../nbs/08_diversity.ipynb #80fedcd6
 _PLACEHOLDERS = {bool: True, int: 0, float: 0.0, complex: 0j, str: "s", bytes: b"s"}
 
 
@@ -283,7 +283,7 @@ class _Anonymizer(ast.NodeTransformer):
             node.names = [self._name(name) for name in node.names]
         return self.generic_visit(node)
 
-# %% ../nbs/08_diversity.ipynb #7d9461d3
+# %% ../nbs/08_diversity.ipynb #c48bb711
 def program_form(
     program: str,  # Python source
     constants: bool = False,  # also anonymise constants: the shape
@@ -304,7 +304,7 @@ def program_form(
     except RecursionError:
         return program  # nested hundreds of levels deep: compared as written
 
-# %% ../nbs/08_diversity.ipynb #a853f48c
+# %% ../nbs/08_diversity.ipynb #5e79df90
 def _digest(*parts) -> str:
     "A short hash of JSON-able parts."
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
@@ -344,7 +344,7 @@ class DuplicateFilter:
     def __len__(self) -> int:
         return len(self.exact)
 
-# %% ../nbs/08_diversity.ipynb #d553573d
+# %% ../nbs/08_diversity.ipynb #5a66329e
 @patch
 def check(
     self: DuplicateFilter,
@@ -366,7 +366,7 @@ def add(
     self.near.add(near)
     return found
 
-# %% ../nbs/08_diversity.ipynb #6fe63e43
+# %% ../nbs/08_diversity.ipynb #ed6fc086
 _ESCAPES = {"locals", "vars", "globals", "eval", "exec", "dir"}  # ways to read a name without naming it
 _UNFOLLOWED = (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await, ast.Delete, ast.ClassDef, ast.AsyncFunctionDef)
 _CHANGING = (ast.Call, ast.NamedExpr, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)  # expressions that may change objects
@@ -406,7 +406,7 @@ def aliases(
 
     return close
 
-# %% ../nbs/08_diversity.ipynb #1193b8bf
+# %% ../nbs/08_diversity.ipynb #6ddb077d
 class InputFlow:
     "An approximate walk through a function that follows what may depend on its input."
 
@@ -450,7 +450,7 @@ class InputFlow:
             tainted = step(statement, tainted, steered)
         return tainted
 
-# %% ../nbs/08_diversity.ipynb #2da8d280
+# %% ../nbs/08_diversity.ipynb #2768516b
 @patch
 def on_return(self: InputFlow, node, tainted, steered):
     "What is returned is the answer."
@@ -484,7 +484,7 @@ def on_augassign(self: InputFlow, node, tainted, steered):
     "As an assignment."
     return self.on_assign(node, tainted, steered)
 
-# %% ../nbs/08_diversity.ipynb #d6d3e1c6
+# %% ../nbs/08_diversity.ipynb #60f2c1bb
 @patch
 def on_if(self: InputFlow, node, tainted, steered):
     "Both sides, joined."
@@ -511,7 +511,7 @@ def on_for(self: InputFlow, node, tainted, steered):
     "As a `while` with a target."
     return self.on_while(node, tainted, steered)
 
-# %% ../nbs/08_diversity.ipynb #9caee07d
+# %% ../nbs/08_diversity.ipynb #c5aec876
 @patch
 def on_functiondef(self: InputFlow, node, tainted, steered):
     "The name depends on the input if the function does."
@@ -551,7 +551,7 @@ def on_other(self: InputFlow, node, tainted, steered):
     self.used |= steered or self.reads(tainted, node)
     return tainted | bound_names(node) if self.used else tainted
 
-# %% ../nbs/08_diversity.ipynb #1f81795e
+# %% ../nbs/08_diversity.ipynb #b8fd2ede
 def entry_point(
     program: str,  # Python source
 ) -> ast.FunctionDef | None:  # the last top-level `f`, or None
@@ -574,7 +574,7 @@ def ignores_input(
     except RecursionError:
         return False  # hundreds of branches inside one another
 
-# %% ../nbs/08_diversity.ipynb #078a255e
+# %% ../nbs/08_diversity.ipynb #ec9f82c5
 def returns_argument(
     program: str,  # Python source with the entry point `f`
 ) -> bool:
@@ -597,7 +597,7 @@ def returns_argument(
         holds = holds | targets if value.id in holds else holds - targets
     return False
 
-# %% ../nbs/08_diversity.ipynb #3a932d8e
+# %% ../nbs/08_diversity.ipynb #7e87894c
 def mixing_operations(
     program: str,  # Python source
 ) -> int:
@@ -621,7 +621,7 @@ def hash_like(
     "Whether a program looks like a hash function (a heuristic)."
     return mixing_operations(program) >= threshold
 
-# %% ../nbs/08_diversity.ipynb #40edeaa5
+# %% ../nbs/08_diversity.ipynb #9457f4d9
 FLAGS = ("duplicate", "near_duplicate", "constant", "ignores_input", "trivial", "hash_like")
 
 
@@ -648,7 +648,7 @@ def exploit_counts(
     counts = Counter(name for names in flags for name in names)
     return {f"{name}s" if name.endswith("duplicate") else name: counts[name] for name in FLAGS}
 
-# %% ../nbs/08_diversity.ipynb #b82c9d40
+# %% ../nbs/08_diversity.ipynb #0d3793e1
 def ngram_features(
     texts: Sequence[str],  # split at white space
     order: int,  # n
@@ -681,7 +681,7 @@ def shared_ngrams(
     )
     return (left @ right.T).toarray()
 
-# %% ../nbs/08_diversity.ipynb #88deb8b9
+# %% ../nbs/08_diversity.ipynb #32dda377
 def bleu_scores(
     hypotheses: Sequence[str],  # (n,) texts
     references: Sequence[str],  # (m,) texts
@@ -702,7 +702,7 @@ def bleu_scores(
     scores[np.array([places[text] for text in left])[:, None] == np.array([places[text] for text in right])] = 1.0
     return scores
 
-# %% ../nbs/08_diversity.ipynb #e1875f87
+# %% ../nbs/08_diversity.ipynb #12cb2c57
 def bleu_similarity(
     texts: Sequence[str],  # (n,) questions; memory grows with n squared, so keep n to a batch
     symmetrize: str = "mean",  # "mean" of both directions, or "first": the earlier text is the hypothesis (R-Zero's code)
@@ -716,7 +716,7 @@ def bleu_similarity(
     upper = np.triu(scores, 1)
     return upper + upper.T + np.eye(len(texts))
 
-# %% ../nbs/08_diversity.ipynb #0ac60805
+# %% ../nbs/08_diversity.ipynb #eb44e431
 def unit_rows(
     embeddings,  # (n, d) numbers
 ) -> np.ndarray:  # (n, d) float32, every row of length 1
@@ -740,7 +740,7 @@ def cosine_similarity(
     np.fill_diagonal(similarity, 1.0)
     return similarity
 
-# %% ../nbs/08_diversity.ipynb #e5e36f36
+# %% ../nbs/08_diversity.ipynb #62521810
 def clusters(
     similarity: np.ndarray,  # (n, n), symmetric
     distance_threshold: float = 0.5,  # clusters at this distance or farther stay apart
@@ -758,7 +758,7 @@ def clusters(
     numbers = {label: number for number, label in enumerate(dict.fromkeys(labels.tolist()))}
     return np.array([numbers[label] for label in labels.tolist()], dtype=np.int64)
 
-# %% ../nbs/08_diversity.ipynb #030da469
+# %% ../nbs/08_diversity.ipynb #8f1fc3c4
 def repetition_penalty(
     similarity: np.ndarray,  # (n, n), symmetric
     distance_threshold: float = 0.5,  # as in `clusters`
@@ -774,7 +774,7 @@ def repetition_penalty(
     penalty[kept] = np.bincount(labels)[labels] / max(1, len(kept)) if len(kept) else 0.0
     return penalty
 
-# %% ../nbs/08_diversity.ipynb #6ae729ce
+# %% ../nbs/08_diversity.ipynb #95cf6fbd
 class ProgramAbstraction:
     "Turns programs, or problems that hold one, into anonymous programs."
 
@@ -802,7 +802,7 @@ class ProgramAbstraction:
         except ValueError:
             return program.strip()
 
-# %% ../nbs/08_diversity.ipynb #cb193a92
+# %% ../nbs/08_diversity.ipynb #841c821c
 def abstraction_prompt(
     question: str,  # a question in words
 ) -> str:
@@ -830,7 +830,7 @@ def extract_program(
         text = reply[start.start() :].split("```")[0] if start else reply
     return text.strip()
 
-# %% ../nbs/08_diversity.ipynb #81af8139
+# %% ../nbs/08_diversity.ipynb #98875fc9
 class ModelAbstraction:
     "Turns questions into anonymous programs with a language model; the programs are never executed."
 
@@ -872,7 +872,7 @@ class ModelAbstraction:
         "The share of replies so far that were programs; NaN before the first."
         return self.parsed / self.asked if self.asked else math.nan
 
-# %% ../nbs/08_diversity.ipynb #fd271641
+# %% ../nbs/08_diversity.ipynb #143b2aa4
 def node_label(
     node: ast.AST,
 ) -> str:  # "Sub", "Lt", "append", "For", ...
@@ -901,7 +901,7 @@ class SyntaxFeatures:
         self.found += [name, *(f"{name}>{head}" for head in heads), f"{name}({','.join(heads)})", shape]
         return shape if len(shape) < 200 else f"{name}#{_digest(shape)}()"
 
-# %% ../nbs/08_diversity.ipynb #6d17ceb1
+# %% ../nbs/08_diversity.ipynb #a5ebd2a4
 @patch
 def visit(
     self: SyntaxFeatures,
@@ -938,7 +938,7 @@ def code_features(
     except (ValueError, RecursionError):
         return None
 
-# %% ../nbs/08_diversity.ipynb #a8b0e43b
+# %% ../nbs/08_diversity.ipynb #e8a49847
 def word_features(
     text: str,
     orders: Sequence[int] = (1, 2, 3),  # lengths of the n-grams
@@ -947,7 +947,7 @@ def word_features(
     words = re.findall(r"\w+|[^\w\s]", text.lower())
     return [" ".join(words[i : i + order]) for order in orders for i in range(len(words) - order + 1)] or [f"text:{text}"]
 
-# %% ../nbs/08_diversity.ipynb #7ac275c7
+# %% ../nbs/08_diversity.ipynb #46f44dab
 def hash_feature(
     feature: str,
     dimensions: int,  # coordinates to choose from
@@ -974,7 +974,7 @@ def hashed_encoder(
             row[hash_feature(text, dimensions)[0]] = 1.0
     return unit_rows(rows)
 
-# %% ../nbs/08_diversity.ipynb #59e43a98
+# %% ../nbs/08_diversity.ipynb #2890af2e
 ENCODERS = {  # what the model cards say; licence in words, so that nobody can miss it
     "jinaai/jina-code-embeddings-1.5b": {
         "prefix": "Candidate code snippet:\n", "dimensions": (128, 256, 512, 1024, 1536), "licence": "CC-BY-NC-4.0: no commercial use",
@@ -1015,7 +1015,7 @@ class SentenceEncoder:
     def __repr__(self) -> str:
         return f"SentenceEncoder({self.model!r}, prefix={self.prefix!r}, dimensions={self.dimensions}, licence={self.licence!r})"
 
-# %% ../nbs/08_diversity.ipynb #a946dfc8
+# %% ../nbs/08_diversity.ipynb #9c627a57
 @patch
 def loaded(self: SentenceEncoder):
     "The network, loaded once."
@@ -1044,7 +1044,7 @@ def encode(
     rows = network.encode(list(texts), prompt=self.prefix or None, batch_size=self.batch_size, show_progress_bar=False, convert_to_tensor=True)
     return unit_rows(rows.float().cpu().numpy())
 
-# %% ../nbs/08_diversity.ipynb #06920c4e
+# %% ../nbs/08_diversity.ipynb #afca7133
 class SkillEncoder:
     "An abstraction followed by an encoder, cached by content."
 
@@ -1076,7 +1076,7 @@ class SkillEncoder:
             keys, values = zip(*missing[start : start + self.batch_size], strict=True)
             known.update(zip(keys, compute(list(values)), strict=True))
 
-# %% ../nbs/08_diversity.ipynb #e558da12
+# %% ../nbs/08_diversity.ipynb #3d6cc32f
 @patch
 def texts(
     self: SkillEncoder,
@@ -1100,7 +1100,7 @@ def embed(
     self.fill(self.rows, zip(codes, codes, strict=True), lambda texts: unit_rows(self.encoder(texts)))
     return np.stack([self.rows[code] for code in codes]) if codes else unit_rows(self.encoder([]))
 
-# %% ../nbs/08_diversity.ipynb #cc6a46e7
+# %% ../nbs/08_diversity.ipynb #1e86c56e
 @dataclass(frozen=True)
 class Thresholds:
     "Where similarity begins to cost; the defaults are the papers', on their encoder."
@@ -1129,7 +1129,7 @@ def calibrate_thresholds(
     scale = 1 - baseline
     return Thresholds(baseline + papers.tau_max * scale, baseline + papers.tau_mean * scale, papers.distance * scale, baseline)
 
-# %% ../nbs/08_diversity.ipynb #de44a53d
+# %% ../nbs/08_diversity.ipynb #6423e4b1
 def penalty_report(
     penalty: Sequence[float],  # (n,)
     name: str = "penalty",  # for the warning
@@ -1147,7 +1147,7 @@ def penalty_report(
         warnings.warn(f"{name} is {values[0]:.3g} for all {len(values)} items, so it teaches nothing: calibrate the thresholds", stacklevel=2)
     return report
 
-# %% ../nbs/08_diversity.ipynb #d5cd2e74
+# %% ../nbs/08_diversity.ipynb #f208af9a
 def in_zone(
     consistency: float | None,  # share of the answers that agree; None or NaN = unknown
     low: float = 0.3,  # R-Zero's and R-Diverse's bounds, both included
@@ -1164,7 +1164,7 @@ class Remembered(NamedTuple):
     label: str | None  # its pseudo-label
     iteration: int
 
-# %% ../nbs/08_diversity.ipynb #43464620
+# %% ../nbs/08_diversity.ipynb #d6c38bac
 class MemoryBank:
     "The questions of earlier iterations with their embeddings."
 
@@ -1196,7 +1196,7 @@ class MemoryBank:
     def __repr__(self) -> str:
         return f"MemoryBank(gamma={self.gamma}, tau_max={self.tau_max:.3g}, tau_mean={self.tau_mean:.3g}, cap={self.cap}, entries={len(self)})"
 
-# %% ../nbs/08_diversity.ipynb #cd8b0a41
+# %% ../nbs/08_diversity.ipynb #5f5dd41d
 def nearest(
     queries: np.ndarray,  # (n, d) unit rows
     blocks: Iterable[np.ndarray],  # (n_i, d) unit rows
@@ -1226,7 +1226,7 @@ def nearest(
         offset += len(block)
     return best, place
 
-# %% ../nbs/08_diversity.ipynb #97acaf5a
+# %% ../nbs/08_diversity.ipynb #836c020f
 @patch
 def terms(
     self: MemoryBank,
@@ -1257,7 +1257,7 @@ def penalty(
         total += (1 - self.gamma) * np.maximum(0.0, mean - self.tau_mean)
     return total
 
-# %% ../nbs/08_diversity.ipynb #aa769888
+# %% ../nbs/08_diversity.ipynb #7c4d105a
 @patch
 def remember(
     self: MemoryBank,
@@ -1295,7 +1295,7 @@ def keep(
     self.entries = [self.entries[i] for i in positions]
     self.blocks = [rows] if len(positions) else []
 
-# %% ../nbs/08_diversity.ipynb #6d285127
+# %% ../nbs/08_diversity.ipynb #b1521597
 @patch
 def state_dict(self: MemoryBank) -> dict:
     "Everything needed to continue; the vectors stay numpy arrays."
@@ -1337,7 +1337,7 @@ def load(
         self.load_state_dict({**state, "blocks": [arrays[str(number)] for number in range(len(arrays.files))]})
     return self
 
-# %% ../nbs/08_diversity.ipynb #6e1515d7
+# %% ../nbs/08_diversity.ipynb #366cf5b8
 @patch
 def replay(
     self: MemoryBank,
@@ -1366,7 +1366,7 @@ def replay_size(
         raise ValueError(f"rho={rho}: must lie in [0, 1]")
     return min(int(batch * rho + 0.5), available)
 
-# %% ../nbs/08_diversity.ipynb #d2a14b0b
+# %% ../nbs/08_diversity.ipynb #63cfbf2f
 def cross_iteration_repetition(
     embeddings,  # (n, d) of the new questions
     memory: Sequence,  # (n_i, d) blocks of earlier questions
@@ -1395,7 +1395,7 @@ def distribution_spread(
     rows = unit_rows(embeddings).astype(np.float64)
     return float(np.linalg.norm(rows - rows.mean(axis=0), axis=1).mean()) if len(rows) else None
 
-# %% ../nbs/08_diversity.ipynb #d51ed648
+# %% ../nbs/08_diversity.ipynb #054a2c2c
 def challenger_entropy(
     entropies: Sequence[Sequence[float]],  # one list a rollout: entropy of the policy at each sampled token, in nats
     rollouts: int = 200,  # read at most so many
@@ -1404,7 +1404,7 @@ def challenger_entropy(
     values = [value for rollout in entropies[:rollouts] for value in rollout]
     return statistics.fmean(values) if values else None
 
-# %% ../nbs/08_diversity.ipynb #fe412e18
+# %% ../nbs/08_diversity.ipynb #3704b19a
 def judge_prompt(
     first: str,  # a new question
     second: str,  # an earlier one
@@ -1436,7 +1436,7 @@ class ModelJudge:
         words = [re.findall(r"\b(yes|no)\b", reply.lower()) for reply in replies]
         return [found[-1] == "yes" if found else None for found in words]
 
-# %% ../nbs/08_diversity.ipynb #ebece304
+# %% ../nbs/08_diversity.ipynb #fe0a67df
 def probe_script(
     program: str,  # Python source with one entry point
 ) -> str:  # a program whose `f(rows)` calls the entry point on every row
@@ -1457,7 +1457,7 @@ def probe_rows(
     drawn = [[2 + int(rng.random() * 60) for _ in range(arity)] for _ in range(probes)]
     return [[list(order) for order in permutations(row)] if arity <= 4 else [row] for row in drawn]
 
-# %% ../nbs/08_diversity.ipynb #a84dad4e
+# %% ../nbs/08_diversity.ipynb #07115781
 class BehaviourJudge:
     "Judges two items equivalent when their programs behave alike; programs run in the sandbox that is passed in."
 
@@ -1502,7 +1502,7 @@ class BehaviourJudge:
             return None
         return (arity, *(tuple(sorted(map(repr, outputs[i : i + orders]))) for i in range(0, len(outputs), orders)))
 
-# %% ../nbs/08_diversity.ipynb #740f5614
+# %% ../nbs/08_diversity.ipynb #976a99a4
 @patch
 def signatures(
     self: BehaviourJudge,
@@ -1517,7 +1517,7 @@ def signatures(
         self.known[program] = self.read(outcome.value, *job[2:])
     return [self.known[program] for program in programs]
 
-# %% ../nbs/08_diversity.ipynb #922f23e0
+# %% ../nbs/08_diversity.ipynb #b46fe130
 def judge_repetition_ratio(
     items: Sequence,  # (n,) new questions
     embeddings,  # (n, d)
@@ -1537,7 +1537,7 @@ def judge_repetition_ratio(
     repeated = [i for i in known if any(rows[i])]
     return {"ratio": len(repeated) / len(known) if known else None, "repeated": repeated, "unknown": 1 - len(known) / len(rows)}
 
-# %% ../nbs/08_diversity.ipynb #14ae08a2
+# %% ../nbs/08_diversity.ipynb #07212f47
 def diversity_measures(
     embeddings,  # (n, d) SAM embeddings of the iteration's questions
     memory: Sequence = (),  # (n_i, d) blocks of earlier questions
@@ -1570,7 +1570,7 @@ def five_measures(
         for t in range(len(embeddings))
     ]
 
-# %% ../nbs/08_diversity.ipynb #dc58070e
+# %% ../nbs/08_diversity.ipynb #2f2b3ae3
 class IllusionPair(NamedTuple):
     "Two questions that look different and ask for the same."
 
@@ -1594,7 +1594,7 @@ def illusion_pairs(
     pairs = [IllusionPair(int(i), int(j), float(surface[i, j]), float(skill[i, j])) for i, j in zip(rows, columns, strict=True)]
     return sorted(pairs, key=lambda pair: (pair.surface - pair.skill, pair.first, pair.second))[:limit]
 
-# %% ../nbs/08_diversity.ipynb #7d0636ca
+# %% ../nbs/08_diversity.ipynb #5e90cb2d
 def reference_bleu(
     texts: Sequence[str],
     symmetrize: str = "mean",  # as in `bleu_similarity`
@@ -1632,7 +1632,7 @@ def same_partition(
     pairs = set(zip(map(int, first), map(int, second), strict=True))
     return len(pairs) == len({a for a, _ in pairs}) == len({b for _, b in pairs})
 
-# %% ../nbs/08_diversity.ipynb #c2a79bb2
+# %% ../nbs/08_diversity.ipynb #4db1d3bd
 def timed(
     what: str,  # name of the row
     function: Callable,
@@ -1663,7 +1663,7 @@ def bench_bleu(
     tree |= {"ratio": other["seconds"] / tree["seconds"], "same": same_partition(found, expected), "clusters": len(set(found.tolist()))}
     return [theirs, ours, other, tree]
 
-# %% ../nbs/08_diversity.ipynb #69acd9b8
+# %% ../nbs/08_diversity.ipynb #cf2ffc79
 def bench_memory(
     questions: int = 8000,  # new questions
     entries: int = 40_000,  # remembered ones
