@@ -1,4 +1,4 @@
-# make demo   set up, then train a population and its single-agent baseline on this machine's CPU (about 7 minutes)
+# make demo   set up, then train a population and its single-agent baseline on this machine's CPU (about 8 minutes)
 # make test   set up, then run every notebook and the checks
 # make export notebooks -> populora/ and README.md, outputs cleaned
 # make help   this text
