@@ -39,7 +39,7 @@ from .engines import choose_engine
 from .generator import program_shape
 from .lora import LoraPopulation, load_adapter
 from .rollouts import Request
-from .runs import derive_seed, environment, named_rng, read_json, read_log, to_json, write_aside
+from .runs import derive_seed, environment, hold_folder, named_rng, read_json, read_log, to_json, write_aside
 
 # %% ../nbs/16_evaluation.ipynb #91cdf4c8
 def sample_key(
@@ -889,21 +889,11 @@ class EvaluationFolder:
         difference = changed(old, facts) if old and facts else None
         if difference: raise ValueError(f"{self.path}: another evaluation is here ({difference}); give a new folder")
         self.path.mkdir(parents=True, exist_ok=True)
-        self.lock()
+        self.guard = hold_folder(self.path, "evaluation")
         merged = {part: {**(old or {}).get(part, {}), **(facts or {}).get(part, {})} for part in ("base", "members", "benchmarks")}
         self.facts = merged | {"environment": (old or {}).get("environment") or environment()}
         if facts is not None: write_aside(held, json.dumps(self.facts, indent=1) + "\n")
         self.samples, self.scores = Log(self.path/"samples.jsonl"), Log(self.path/"scores.jsonl")
-
-    def lock(self) -> None:
-        "Hold the folder for this process; the operating system frees it when the process ends."
-        self.guard = open(self.path/".lock", "w")
-        try: import fcntl
-        except ImportError: return  # no such lock on this system
-        try: fcntl.flock(self.guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self.guard.close()
-            raise BlockingIOError(f"{self.path}: another process is writing this evaluation; wait for it or give another folder") from None
 
     def __enter__(self): return self
     def __exit__(self, *error):

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from fastcore.basics import patch
 from torch import Tensor, nn
 
-from .rollouts import Block, Request, Sample, TorchEngine, Work, choose_tokens, full_context, inference, record
+from .rollouts import Block, TorchEngine, Work, choose_tokens, full_context, record
 
 # %% ../nbs/10b_graphs.ipynb #c3d97ed3
 KNOWN = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
@@ -478,32 +478,26 @@ def seat(self: GraphEngine,
 
 # %% ../nbs/10b_graphs.ipynb #9a9084b3
 @patch
-def generate(self: GraphEngine,
-    requests: Sequence[Request],  # may be empty; members may be mixed
+def finish(self: GraphEngine,
+    work: Work,  # gets all its samples
     progress: Callable[[int, int], None] | None = None,  # called with (finished, wanted) samples
-) -> list[list[Sample]]:  # one list a request, in the order of the requests
-    "Sample every request."
-    requests = list(requests)
-    for q in requests: self.check(q)
-    if not requests: return []
-    work = Work(requests, self.context, self.population.names if self.population is not None else (), slack=self.sync_every)
+) -> None:
+    "Draw until every sample has ended."
     scale = self.population.alpha / self.population.rank if self.population is not None else 1.0
     truncated = bool((work.top_k > 0).any() or (work.top_p < 1).any())
-    with inference(self.model):
-        slots, seats = self.slots_for(work)
-        waste, finished = 0, 0
-        while seats.queue or seats.busy.any():
-            if seats.queue and (waste >= self.patience * slots.n or not seats.busy.any()): waste = self.seat(work, slots, seats) or 0
-            busy = seats.busy
-            if busy.any():
-                lines = seats.line[busy]
-                steps = int(min(self.sync_every, (work.limit - work.count)[lines].max()))
-                reach = int((work.prompt_len + work.count)[lines].max() + steps)
-                length = slots.columns if slots.kernels else min(-(-reach // 64) * 64, slots.columns)  # the kernels stop at each slot's own end
-                drawn = slots.run(steps, self.capture, length, scale, truncated)
-                record(work, lines, [a[busy] for a in drawn], self.eos_ids, self.text)
-                waste += steps * np.count_nonzero(~seats.busy)
-            done = np.count_nonzero(work.reason)
-            if progress is not None and done > finished: progress(done, len(work.reason))
-            finished = done
-    return self.collect(work)
+    slots, seats = self.slots_for(work)
+    waste, finished = 0, 0
+    while seats.queue or seats.busy.any():
+        if seats.queue and (waste >= self.patience * slots.n or not seats.busy.any()): waste = self.seat(work, slots, seats) or 0
+        busy = seats.busy
+        if busy.any():
+            lines = seats.line[busy]
+            steps = int(min(self.sync_every, (work.limit - work.count)[lines].max()))
+            reach = int((work.prompt_len + work.count)[lines].max() + steps)
+            length = slots.columns if slots.kernels else min(-(-reach // 64) * 64, slots.columns)  # the kernels stop at each slot's own end
+            drawn = slots.run(steps, self.capture, length, scale, truncated)
+            record(work, lines, [a[busy] for a in drawn], self.eos_ids, self.text)
+            waste += steps * np.count_nonzero(~seats.busy)
+        done = np.count_nonzero(work.reason)
+        if progress is not None and done > finished: progress(done, len(work.reason))
+        finished = done

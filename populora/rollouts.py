@@ -654,14 +654,21 @@ def generate(self: TorchEngine,
     for q in requests: self.check(q)
     if not requests: return []
     work = Work(requests, self.context, self.population.names if self.population is not None else (), slack=self.sync_every)
+    with inference(self.model): self.finish(work, progress)
+    return self.collect(work)
+
+@patch
+def finish(self: TorchEngine,
+    work: Work,  # gets all its samples
+    progress: Callable[[int, int], None] | None = None,  # called with (finished, wanted) samples
+) -> None:
+    "Draw until every sample has ended."
     queue = np.lexsort((work.prompt, -work.prompt_len))
     batch, going = None, np.arange(0)
-    with inference(self.model):
-        while len(going) or len(queue):
-            arriving, queue = np.split(queue, [self.max_rows - len(going)])
-            batch = self.admit(work, batch, going, arriving)
-            going = self.decode(work, batch, progress)
-    return self.collect(work)
+    while len(going) or len(queue):
+        arriving, queue = np.split(queue, [self.max_rows - len(going)])
+        batch = self.admit(work, batch, going, arriving)
+        going = self.decode(work, batch, progress)
 
 # %% ../nbs/10_rollouts.ipynb #5741a6ca
 class ScriptedEngine:

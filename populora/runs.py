@@ -13,7 +13,7 @@ __all__ = ['CONFIGS', 'PAPER_UNKNOWN', 'PRESETS', 'LOGS', 'FREE_OPTIONS', 'logge
            'apply_overrides', 'matched_agent', 'demo_config', 'paper_config', 'paper_azr_config', 'read_json',
            'load_config', 'r_diverse_config', 'r_diverse_gpu_config', 'r_diverse_demo_config', 'derive_seed',
            'named_rng', 'to_json', 'read_log', 'sync_folder', 'sync_folder_entry', 'write_aside', 'environment',
-           'first_difference', 'begun', 'RunFolder', 'StopFlag', 'Progress']
+           'first_difference', 'begun', 'RunFolder', 'hold_folder', 'StopFlag', 'Progress']
 
 # %% ../nbs/12_runs.ipynb #b5e2d204
 import dataclasses
@@ -775,7 +775,7 @@ class RunFolder:
             difference = first_difference(from_dict(old), config)
             if difference: raise ValueError(f"{difference}: not the run in {self.path}; resume with its configuration or use a new folder")
         (self.path/"checkpoints").mkdir(parents=True, exist_ok=True)
-        self.lock()
+        self.guard = hold_folder(self.path, "run")
         facts = old.get("environment", {}) if resume else environment()
         changed = [f"{name} was {facts[name]}, now {now}" for name, now in environment().items() if facts.get(name, now) != now]
         if changed: logger.warning("%s: resumed on another machine or version, so not bit for bit: %s", self.path, "; ".join(changed))
@@ -795,16 +795,19 @@ def note(self: RunFolder, **facts):
     write_aside(path, json.dumps(held, indent=1) + "\n")
 
 # %% ../nbs/12_runs.ipynb #da4cbdda
-@patch
-def lock(self: RunFolder):
-    "Hold the folder for this process; freed by the operating system when the process ends."
-    self.guard = open(self.path/".lock", "w")
+def hold_folder(
+    path: Path, # an existing folder
+    what: str, # what it holds, for the message
+): # an open file; closing it frees the folder
+    "Hold a folder for this process; freed by the operating system when the process ends."
+    guard = open(path/".lock", "w")
     try: import fcntl
-    except ImportError: return   # no such lock on this system
-    try: fcntl.flock(self.guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except ImportError: return guard   # no such lock on this system
+    try: fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        self.guard.close()
-        raise BlockingIOError(f"{self.path}: another process is writing this run; wait for it or choose another folder") from None
+        guard.close()
+        raise BlockingIOError(f"{path}: another process is writing this {what}; wait for it or choose another folder") from None
+    return guard
 
 @patch
 def close(self: RunFolder):
