@@ -7,16 +7,20 @@ __all__ = ['SHAPES', 'TRAINING_SIZES', 'LOADS', 'STEP_CASES', 'PHASES', 'H200', 
            'unless_full', 'sized_base', 'random_batch', 'TakingTurns', 'peft_step', 'moved_population', 'time_one_pass',
            'time_turns', 'fastest', 'bench_training', 'training_table', 'layer_shapes', 'random_adapter', 'copy_and_qr',
            'peft_svd', 'bench_operators', 'operators_table', 'Renamed', 'OneForAll', 'one_adapter', 'Dubbed',
-           'step_config', 'time_steps', 'time_evolution', 'bench_step_once', 'bench_step', 'step_table', 'step_floors']
+           'step_config', 'time_steps', 'time_evolution', 'bench_step_once', 'OutOfTime', 'time_limit', 'bench_step',
+           'step_table', 'step_floors']
 
-# %% ../nbs/14a_costs.ipynb #c04e0716
+# %% ../nbs/14a_costs.ipynb #93989e94
 import gc
 import os
 import platform
+import signal
 import statistics
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -33,7 +37,7 @@ from .runs import PopuloraConfig, apply_overrides, matched_agent
 from .training import Session, build_population, populora_step
 from .verifier import Sandbox
 
-# %% ../nbs/14a_costs.ipynb #44a7c3b7
+# %% ../nbs/14a_costs.ipynb #8b17d8a5
 def machine(
     device: str, # a torch device
 ) -> dict: # names and versions
@@ -54,7 +58,7 @@ def clear(device: str | torch.device) -> None:
     gc.collect()
     if torch.device(device).type == "cuda": torch.cuda.empty_cache()
 
-# %% ../nbs/14a_costs.ipynb #6965057a
+# %% ../nbs/14a_costs.ipynb #774eb1c4
 def timed(
     job: Callable[[], object],
     device: str, # a torch device
@@ -74,7 +78,7 @@ def timed(
         taken.append(time.perf_counter() - start)
     return {"seconds": statistics.median(taken), "peak_gb": torch.cuda.max_memory_allocated(device) / 1e9 if cuda else None, "runs": len(taken)}
 
-# %% ../nbs/14a_costs.ipynb #5eb1e128
+# %% ../nbs/14a_costs.ipynb #84621c83
 def unless_full(
     job: Callable[..., dict], # a measurement
     *args, # its arguments
@@ -86,7 +90,7 @@ def unless_full(
     torch.cuda.empty_cache()
     return None
 
-# %% ../nbs/14a_costs.ipynb #589a4cce
+# %% ../nbs/14a_costs.ipynb #97094067
 SHAPES = {
     "smollm2": dict(model_type="llama", vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
                     num_key_value_heads=3, tie_word_embeddings=True, max_position_embeddings=8192),
@@ -114,7 +118,7 @@ def sized_base(
     model.config.eos_token_id = speech.tokenizer.eos_token_id
     return Base(name, model.to(device, dtype).eval().requires_grad_(False), speech.tokenizer, speech.template)
 
-# %% ../nbs/14a_costs.ipynb #a42a317c
+# %% ../nbs/14a_costs.ipynb #6cdc0b32
 def random_batch(
     names: Sequence[str], # members
     sequences: int, # of each member
@@ -127,7 +131,7 @@ def random_batch(
     ids = rng.integers(3, vocab, size=(len(names) * sequences, length)).tolist()
     return [Experience(names[i // sequences], row[:prompt], row[prompt:], None, float(rng.standard_normal())) for i, row in enumerate(ids)]
 
-# %% ../nbs/14a_costs.ipynb #3b621e03
+# %% ../nbs/14a_costs.ipynb #086e5bc5
 class TakingTurns:
     "Members as plain peft adapters on one base, trained one after another."
     def __init__(self,
@@ -165,7 +169,7 @@ class TakingTurns:
         "Take the adapters off the base."
         self.model.unload()
 
-# %% ../nbs/14a_costs.ipynb #1c31220b
+# %% ../nbs/14a_costs.ipynb #248d04ee
 def peft_step(
     turns: TakingTurns,
     experiences: Sequence[Experience], # of one length, and one prompt length
@@ -191,7 +195,7 @@ def peft_step(
         turns.optimizers[name].step()
         turns.optimizers[name].zero_grad()
 
-# %% ../nbs/14a_costs.ipynb #49047bf3
+# %% ../nbs/14a_costs.ipynb #09c40b0a
 def moved_population(
     base: Base,
     names: Sequence[str], # members
@@ -206,7 +210,7 @@ def moved_population(
             stack.B.copy_(size * torch.randn(stack.B.shape, generator=torch_rng(seed, "moved", stack.layer)))
     return population
 
-# %% ../nbs/14a_costs.ipynb #9294376a
+# %% ../nbs/14a_costs.ipynb #19711b07
 def time_one_pass(
     base: Base,
     names: Sequence[str], # members
@@ -239,7 +243,7 @@ def time_turns(
     finally: turns.close()
     return found | {"seconds": found["seconds"] * len(names) / share}
 
-# %% ../nbs/14a_costs.ipynb #8694d813
+# %% ../nbs/14a_costs.ipynb #1aef09d4
 def fastest(row: Mapping) -> dict | None:
     "The faster of the two peft variants."
     found = [row[key] for key in ("peft", "peft_autocast") if row.get(key)]
@@ -280,7 +284,7 @@ def bench_training(
         report(row)
     return rows
 
-# %% ../nbs/14a_costs.ipynb #b5d24b9c
+# %% ../nbs/14a_costs.ipynb #6b381435
 def training_table(
     rows: Sequence[dict], # of `bench_training`
 ) -> str: # plain text
@@ -295,7 +299,7 @@ def training_table(
                      f"{clock(row.get('peft_autocast'))} {ratio} {size(row['one_pass'])} {size(fastest(row))}")
     return "\n".join(lines)
 
-# %% ../nbs/14a_costs.ipynb #d310381b
+# %% ../nbs/14a_costs.ipynb #5493b40f
 def layer_shapes(
     name: str, # a name in `SHAPES`
 ) -> dict[str, tuple[int, int]]: # layer path -> (d_in, d_out), all linear layers but the head
@@ -317,7 +321,7 @@ def random_adapter(
     return Adapter({layer: (torch.randn(rank, d_in, generator=rng), torch.randn(d_out, rank, generator=rng))
                     for layer, (d_in, d_out) in shapes.items()})
 
-# %% ../nbs/14a_costs.ipynb #c53917b8
+# %% ../nbs/14a_costs.ipynb #b62e1e28
 def copy_and_qr(
     adapter: Adapter,
 ) -> None:
@@ -349,7 +353,7 @@ def peft_svd(
     seconds = time.perf_counter() - start
     return seconds, (inner.lora_B["child"].weight @ inner.lora_A["child"].weight * inner.scaling["child"]).detach()
 
-# %% ../nbs/14a_costs.ipynb #39bc9705
+# %% ../nbs/14a_costs.ipynb #c4b95121
 def bench_operators(
     base: str = "qwen7b", # a name in `SHAPES`
     rank: int = 32,
@@ -385,7 +389,7 @@ def operators_table(
     lines = [f"{row['what']:30} {row['seconds']:8.2f} {row['ratio']:14.2f}x" for row in rows]
     return "\n".join([f"{'operator':30} {'seconds':>8} {'of copy and QR':>15}", *lines])
 
-# %% ../nbs/14a_costs.ipynb #fa36c246
+# %% ../nbs/14a_costs.ipynb #f44ec8fb
 class Renamed:
     "An engine or a learner behind which all members are one."
     def __init__(self, inner, name: str): self.inner, self.name = inner, name
@@ -418,7 +422,7 @@ def one_adapter(
     return replace(session, population=OneForAll(population), engine=Renamed(make_engine(population, session.base.tokenizer), name),
                    learner=Renamed(learner, name))
 
-# %% ../nbs/14a_costs.ipynb #a01fc460
+# %% ../nbs/14a_costs.ipynb #52104a63
 class Dubbed:
     "An engine whose samples say something else."
     def __init__(self, inner, tokenizer, seed: int = 0):
@@ -439,7 +443,7 @@ class Dubbed:
         prompts = [self.tokenizer.decode(request.prompt_ids, skip_special_tokens=True) for request in requests]
         return [[replace(sample, text=self.line(prompt)) for sample in samples] for prompt, samples in zip(prompts, self.inner.generate(requests))]
 
-# %% ../nbs/14a_costs.ipynb #b14b77e0
+# %% ../nbs/14a_costs.ipynb #cbcfca1a
 LOADS = { # prompts a teacher and kind, proposals a prompt, attempts a problem, longest proposal and answer, samples decoded together
     "tiny": (2, 8, 8, 128, 96, 1024), "smollm2": (1, 8, 4, 64, 32, 1024), "qwen7b": (1, 8, 4, 64, 32, 512), "toy": (1, 2, 2, 12, 6, 64),
 }
@@ -462,7 +466,7 @@ def step_config(
                "rollout.engine": engine, "verifier.workers": workers, "optimizer.lr": 0, "anchor.interval": -1, "evolution.interval": 10}
     return apply_overrides(PopuloraConfig(), [f"{name}={value}" for name, value in options.items()])
 
-# %% ../nbs/14a_costs.ipynb #96f7c3e9
+# %% ../nbs/14a_costs.ipynb #93a36218
 def time_steps(
     session: Session,
     step_function: Callable, # (session, step) -> log -> records
@@ -495,7 +499,7 @@ def time_evolution(
     synchronize(session.config.base.device)
     return (time.perf_counter() - start) / session.replacement.interval
 
-# %% ../nbs/14a_costs.ipynb #13044255
+# %% ../nbs/14a_costs.ipynb #44d4d1fe
 def bench_step_once(
     base: Base,
     config: PopuloraConfig, # from `step_config`
@@ -528,7 +532,26 @@ def bench_step_once(
         row["ratio_adapter"] = found["seconds"] / row["agent"]["seconds"]
     return row
 
-# %% ../nbs/14a_costs.ipynb #97e29dc6
+# %% ../nbs/14a_costs.ipynb #b39e0f43
+class OutOfTime(Exception):
+    "A measurement took too long."
+
+@contextmanager
+def time_limit(
+    seconds: float, # from entering; infinite: no limit
+):
+    "Raise `OutOfTime` in what runs inside, in the main thread."
+    if seconds == float("inf") or threading.current_thread() is not threading.main_thread(): yield; return
+    if not seconds > 0: raise ValueError(f"seconds={seconds}: must be above 0")
+    def ring(*_): raise OutOfTime(f"not done after {seconds:.0f} s")
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try: yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+# %% ../nbs/14a_costs.ipynb #c1b70b8d
 STEP_CASES = (("tiny", 4), ("smollm2", 4), ("qwen7b", 4), ("tiny", 8), ("tiny", 16), ("smollm2", 8), ("smollm2", 16)) # base, teachers = students
 
 def bench_step(
@@ -539,22 +562,29 @@ def bench_step(
     seconds: float = 120.0, # no case starts after this long
     options: Mapping = {"warmup": 1, "repeats": 2, "seconds": 12.0}, # of `time_steps`
     report: Callable[[dict], None] = lambda row: None, # gets each row as soon as it is there
+    case_seconds: float = float("inf"), # a case that takes longer ends, its row holds an "error"
+    dtype: str | None = None, # of the base; None: bfloat16 on CUDA, else float32
 ) -> list[dict]: # a row for each case
     "A whole PopuLoRA step against a single agent's."
-    begin, rows, base, dtype = time.perf_counter(), [], None, torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
+    begin, rows, base = time.perf_counter(), [], None
+    kind = dtype or ("bfloat16" if torch.device(device).type == "cuda" else "float32")
     workers = min(16, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count())
     with Sandbox(workers=workers) as box:
         for name, size in cases:
             if time.perf_counter() - begin > seconds: break
-            if base is None or base.name != name: base = None; clear(device); base = sized_base(name, device, dtype)
-            row = unless_full(bench_step_once, base, step_config(name, size, size, rank, device, workers, engine), box, size == 4, **options)
-            if row is None: continue
-            rows.append(row)
+            if base is None or base.name != name: base = None; clear(device); base = sized_base(name, device, getattr(torch, kind))
+            config = apply_overrides(step_config(name, size, size, rank, device, workers, engine), [f"base.dtype={kind}"])
+            why = "no room in the GPU's memory"
+            try:
+                with time_limit(case_seconds): row = unless_full(bench_step_once, base, config, box, size == 4, **options)
+            except OutOfTime as error: row, why = None, str(error); base = None # its hooks may still hold a population
+            rows.append(row | {"dtype": kind} if row else {"base": name, "teachers": size, "students": size, "error": why})
+            row = rows[-1]
             report(row)
             clear(device)
     return rows
 
-# %% ../nbs/14a_costs.ipynb #e21a5c05
+# %% ../nbs/14a_costs.ipynb #beeea3ab
 PHASES = ("propose", "verify", "solve", "check", "train", "rate", "evolve")
 
 def step_table(
@@ -564,6 +594,7 @@ def step_table(
     lines = [f"{'base':8} {'members':>8} {'sequences':>10} {'step':>9} {'one adapter':>12} {'ratio':>7} {'agent':>9} {'ratio':>7}   "
              + " ".join(f"{phase:>8}" for phase in PHASES)]
     for row in rows:
+        if "error" in row: lines.append(f"{row['base']:8} {row['teachers']}T + {row['students']}S".ljust(17) + f" {row['error']}"); continue
         ours, one, agent = row["population"], row["single"], row.get("agent")
         matched = f"{agent['seconds']:8.2f}s {row['ratio_adapter']:6.2f}x" if agent else f"{'-':>9} {'-':>7}"
         size = f"{row['base']:8} {row['teachers']}T + {row['students']}S".ljust(17) + f" {ours['sequences']:>10,}"
@@ -571,7 +602,7 @@ def step_table(
                      + " ".join(f"{ours['phases'].get(phase, 0):7.3f}s" for phase in PHASES))
     return "\n".join(lines)
 
-# %% ../nbs/14a_costs.ipynb #938f3498
+# %% ../nbs/14a_costs.ipynb #e52c3469
 H200 = {"bytes": 4.8e12, "flops": 9.9e14, "fork": 1.5e-3, "memory": 2e10} # a second; seconds a program on one core; bytes a second of the host
 
 def step_floors(
