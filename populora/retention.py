@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['attempts', 'solve_rates', 'practise_together', 'make_children', 'retention', 'kept_share', 'retention_table',
-           'save_retention']
+           'save_retention', 'is_complete', 'retention_runs']
 
-# %% ../nbs/13a_retention.ipynb #3ddee013
+# %% ../nbs/13a_retention.ipynb #365d1235
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from .runs import RewardConfig, SolvingConfig, derive_seed
 from .training import Attempt, Row, check_answers, experiences, mean, sampling
 from .verifier import Sandbox
 
-# %% ../nbs/13a_retention.ipynb #4bf4d848
+# %% ../nbs/13a_retention.ipynb #3240662f
 def attempts(
     base: Base,
     engine, # a rollout engine
@@ -53,7 +53,7 @@ def solve_rates(
     known = [row for row in rows if row.reward == row.reward]
     return {member: mean(row.reward == 1 for row in known if row.member == member) for member in dict.fromkeys(row.member for row in rows)}
 
-# %% ../nbs/13a_retention.ipynb #ca032004
+# %% ../nbs/13a_retention.ipynb #b399da7c
 def practise_together(
     base: Base,
     population: LoraPopulation,
@@ -75,7 +75,7 @@ def practise_together(
         learner.step(experiences(rows, RewardConfig(shift=False)))
     return curves
 
-# %% ../nbs/13a_retention.ipynb #2b8ec35e
+# %% ../nbs/13a_retention.ipynb #644ed29f
 def make_children(
     parents: Sequence[Adapter], # the fitter first
     operators: Sequence[str],
@@ -85,7 +85,7 @@ def make_children(
     "Some children of every operator."
     return {f"{name}.{i}": OPERATORS[name](list(parents), torch_rng(seed, "child", name, i)) for name in operators for i in range(children)}
 
-# %% ../nbs/13a_retention.ipynb #e3cc8e14
+# %% ../nbs/13a_retention.ipynb #0e7d5e6d
 def retention(
     base: Base,
     problems: Sequence[Problem], # what the parents learn
@@ -121,7 +121,7 @@ def retention(
     families = {name: [curves[f"{name}.{i}"] for i in range(children)] for name in operators}
     return {"base": start, "parents": [grown[name] for name in order], "children": families, "fresh": curves["fresh"], "settings": settings}
 
-# %% ../nbs/13a_retention.ipynb #59b4d231
+# %% ../nbs/13a_retention.ipynb #da66ba13
 def kept_share(
     record: Mapping, # of `retention`
     operator: str, # or "fresh"
@@ -145,7 +145,7 @@ def retention_table(
     table = sorted(((name, kept(name)) for name in names), key=lambda entry: -entry[1][0])
     return "\n".join([*lines, *(f"{name:26}" + "".join(f"{share:10.2f}" for share in shares) for name, shares in table)])
 
-# %% ../nbs/13a_retention.ipynb #1b01c139
+# %% ../nbs/13a_retention.ipynb #c53e4cc6
 def save_retention(
     records: Sequence[Mapping], # of `retention`, one a seed
     folder: str | Path, # made if it does not exist
@@ -155,3 +155,40 @@ def save_retention(
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(list(records), indent=1) + "\n")
     return path
+
+# %% ../nbs/13a_retention.ipynb #faeabc1c
+def is_complete(
+    record: Mapping, # of `retention`
+) -> bool: # False: time ran out
+    "Whether parents and children took all their steps."
+    settings = record["settings"]
+    return len(record["fresh"]) > settings["recovery_steps"] and len(record["parents"][0]) > settings["parent_steps"]
+
+def retention_runs(
+    base: Base,
+    folder: str | Path, # gets retention-SEED.json
+    seeds: Sequence[int],
+    box: Sandbox,
+    make_problems: Callable[[int], Sequence[Problem]], # seed -> what the parents learn
+    seconds: float = float("inf"), # for all seeds together
+    say: Callable[[str], None] = print, # told of each seed
+    **options, # of `retention`
+) -> list[dict]: # a record for each seed
+    "Run the seeds that are missing, one after another."
+    folder, end, records = Path(folder), time.monotonic() + seconds, []
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, seed in enumerate(seeds):
+        path, begin = folder/f"retention-{seed}.json", time.monotonic()
+        record = json.loads(path.read_text()) if path.is_file() else None
+        if record is None or not is_complete(record):
+            share = (end - begin) / (len(seeds) - i)
+            if share <= 0 and record is None: say(f"seed {seed}: no time left"); continue
+            record = retention(base, make_problems(seed), box, seed=seed, seconds=share, **options)
+            record["settings"]["seconds"] = round(time.monotonic() - begin, 1)
+            aside = path.with_suffix(".part")
+            aside.write_text(json.dumps(record) + "\n")
+            aside.replace(path)
+        records.append(record)
+        say(f"seed {seed}: {'complete' if is_complete(record) else 'OUT OF TIME'}, steps {len(record['parents'][0]) - 1} + {len(record['fresh']) - 1}, "
+            f"{time.monotonic() - begin:.0f} s")
+    return records
