@@ -10,7 +10,7 @@ __all__ = ['MAIN', 'SIZES', 'SWITCHES', 'SETTLING', 'PLANS', 'TEXTS', 'LOGS', 'T
            'run_here', 'stop_all', 'slim', 'pack_run', 'pack_records', 'record_runs', 'record_figures', 'record_tables',
            'draw_records']
 
-# %% ../nbs/17c_plans.ipynb #c8842ea7
+# %% ../nbs/17c_plans.ipynb #2ae4e285
 import dataclasses
 import json
 import lzma
@@ -33,7 +33,7 @@ from populora.runs import (
     AzrConfig, ChallengerConfig, PopuloraConfig, apply_overrides, begun, load_config, matched_agent, named_rng, read_json, validate,
 )
 
-# %% ../nbs/17c_plans.ipynb #64d66330
+# %% ../nbs/17c_plans.ipynb #a50d27b4
 @dataclass(frozen=True)
 class Retention:
     "Notebook 13a's experiment: what children keep of what their parents learned."
@@ -48,9 +48,9 @@ class Retention:
 
 @dataclass(frozen=True)
 class Evaluation:
-    "Notebook 16's benchmarks on the last members of finished runs."
+    "Notebook 16's benchmarks on a finished run's solvers, beside the base that they started from."
+    run: str # name of a job
     base: str = "tiny"
-    runs: tuple[str, ...] = () # names of jobs
     bench: tuple[str, ...] = ("in_domain",)
     limit: int | None = None # items of each benchmark
     device: str = "cpu"
@@ -68,7 +68,7 @@ class Job:
     @property
     def variant(self) -> str: return self.name.split("/")[1].rpartition("-s")[0]
 
-# %% ../nbs/17c_plans.ipynb #e786541c
+# %% ../nbs/17c_plans.ipynb #9f266cd8
 def population_of(config: PopuloraConfig, teachers: int, **options) -> PopuloraConfig:
     "The same run with as many teachers and students, and other options (section__name=value)."
     changes = {"population.teachers": teachers, "population.students": teachers} | {k.replace("__", "."): v for k, v in options.items()}
@@ -99,7 +99,7 @@ SWITCHES = {
 }
 SETTLING = {f"k{k}": lambda c, k=k: population_of(c, 1, solving__samples=k, evolution__interval=0) for k in (4, 8, 16)}
 
-# %% ../nbs/17c_plans.ipynb #eca05cf5
+# %% ../nbs/17c_plans.ipynb #4419b68b
 @dataclass(frozen=True)
 class Size:
     "How large the runs of a plan are."
@@ -143,7 +143,7 @@ PLANS = {
     "paper": Size(lambda: load_config("paper"), lambda: load_config("r_diverse"), 1, 1, Retention(device="cuda"), ("all",), None),
 }
 
-# %% ../nbs/17c_plans.ipynb #029b6dd9
+# %% ../nbs/17c_plans.ipynb #f4f768fe
 def seeded(config, seed: int):
     "The same run with another seed."
     return validate(dataclasses.replace(config, seed=seed))
@@ -171,8 +171,9 @@ def make_plan(
         jobs += [Job(f"smollm2/{name}-s0", make(there)) for name, make in MAIN.items() if name in ("populora-4x4", "azr")]
     parts = ["main", *(["smollm2"] if smollm2 else [])]
     for part in parts:
-        base, runs = smollm2 if part == "smollm2" else main.base.name, (f"{part}/populora-4x4-s0", f"{part}/azr-s0")
-        jobs.append(Job(f"evaluation/{part}-s0", Evaluation(base, runs, scale.bench, scale.limit, main.base.device)))
+        base = smollm2 if part == "smollm2" else main.base.name
+        jobs += [Job(f"evaluation/{part}-{name}-s0", Evaluation(f"{part}/{name}-s0", base, scale.bench, scale.limit, main.base.device))
+                 for name in ("populora-4x4", "azr")]
     return {job.name: job for job in jobs}
 
 
@@ -192,7 +193,7 @@ def ablated(config: ChallengerConfig) -> dict[str, ChallengerConfig]:
     from populora.challenger import ABLATIONS
     return {name.replace(" ", "-"): apply_overrides(config, changed) for name, changed in ABLATIONS.items() if changed}
 
-# %% ../nbs/17c_plans.ipynb #211b66ff
+# %% ../nbs/17c_plans.ipynb #9c15ed51
 def plan_table(
     plan: Mapping[str, Job],
 ) -> list[dict[str, str]]: # rows of a table
@@ -205,7 +206,7 @@ def plan_table(
         rows.append({"part": part, "variants": ", ".join(variants), "seeds": str(seeds), "jobs": str(len(jobs))})
     return rows
 
-# %% ../nbs/17c_plans.ipynb #f35c06e4
+# %% ../nbs/17c_plans.ipynb #851cc521
 def step_sequences(
     config, # PopuloraConfig or AzrConfig
 ) -> int: # sampled in one step
@@ -246,7 +247,7 @@ def plan_cost(
         if sequences: rows.append({"part": part} | cells)
     return [*rows, {"part": "all", "sequences": "", "billion tokens": "", "GPU hours": f"{total:,.1f}"}]
 
-# %% ../nbs/17c_plans.ipynb #df53d351
+# %% ../nbs/17c_plans.ipynb #cdfe17ae
 def finished(
     job: Job,
     out: Path, # the plan's folder
@@ -276,14 +277,14 @@ def run_retention(work: Retention, path: Path, base=None, seconds: float = float
 
 
 def run_benchmarks(work: Evaluation, folder: Path, out: Path, data: str | None = None):
-    "Evaluate the last members of finished runs."
+    "Evaluate the solvers of a finished run: the students, or the single agent."
     from populora.evaluation import How, run_evaluation
-    places = [out/name for name in work.runs]
-    if missing := [str(place) for place in places if not any((place/"checkpoints").glob("step-*"))]:
-        raise ValueError(f"evaluation: {', '.join(missing)} has no checkpoint; run that job first")
-    run_evaluation(folder, work.base, places, work.bench, data, How(limit=work.limit), work.device, log=lambda line: None)
+    steps = sorted((out/work.run).glob("checkpoints/step-*"), key=lambda path: int(path.name[5:]))
+    if not steps: raise ValueError(f"evaluation: {out/work.run} has no checkpoint; run that job first")
+    solvers = [path for path in sorted((steps[-1]/"adapters").iterdir()) if path.name[0] != "T"]
+    run_evaluation(folder, work.base, solvers, work.bench, data, How(limit=work.limit), work.device, log=lambda line: None)
 
-# %% ../nbs/17c_plans.ipynb #bc2b36ca
+# %% ../nbs/17c_plans.ipynb #3249e162
 def run_job(
     job: Job,
     out: str | Path, # the plan's folder
@@ -302,7 +303,7 @@ def run_job(
     start(work, folder, resume=begun(folder), base=base)
     return finished(job, out)
 
-# %% ../nbs/17c_plans.ipynb #20be9479
+# %% ../nbs/17c_plans.ipynb #5c7a1a8b
 def start_job(
     words: Sequence[str], # the command that runs one job
     log: Path, # what it prints
@@ -377,7 +378,7 @@ def stop_all(processes):
     for process in processes:
         if process.poll() is None: process.send_signal(signal.SIGINT)
 
-# %% ../nbs/17c_plans.ipynb #12fb1582
+# %% ../nbs/17c_plans.ipynb #3d978186
 TEXTS = ("program", "inputs", "outputs", "message") # fields of a problem that no figure reads
 LOGS = ("metrics", "problems", "matches", "births", "timings", "iterations")
 
@@ -423,7 +424,7 @@ def pack_records(
     if size > limit_mb: raise ValueError(f"{to}: {size:.1f} MB of records, more than limit_mb={limit_mb}; pack fewer jobs, or raise it")
     return [job.name for job in done]
 
-# %% ../nbs/17c_plans.ipynb #4affe420
+# %% ../nbs/17c_plans.ipynb #77ae740d
 TITLES = {  # variant -> its name in legends
     "populora-4x4": "PopuLoRA 4T+4S", "populora-1x1": "PopuLoRA 1T+1S", "populora-8x8": "PopuLoRA 8T+8S", "azr": "AZR",
     "azr-eq2": "AZR, equation 2", "azr-total": "AZR, total compute", "r_diverse": "R-Diverse", "r_zero": "R-Zero",
@@ -473,7 +474,7 @@ def record_tables(
     loops = [run for part in ("challenger", "challenger-ablations") for run in runs.get(part, [])]
     return tables | ({"challenger": challenger_table(loops)} if loops else {})
 
-# %% ../nbs/17c_plans.ipynb #c6defe24
+# %% ../nbs/17c_plans.ipynb #8bd83569
 def draw_records(
     records: str | Path, # a plan's folder, or its packed records
     out: str | Path, # figures go here, tables into `tables` below it
