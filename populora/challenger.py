@@ -4,15 +4,16 @@
 
 # %% auto #0
 __all__ = ['SETTER', 'ASK', 'REASON', 'DOMAINS', 'logger', 'CHALLENGER', 'SOLVER', 'REFERENCE', 'KEPT', 'ABLATIONS', 'PHASES',
-           'MEASURES', 'Question', 'BoxedForms', 'boxed_relation', 'WordDomain', 'CodeDomain', 'RuleAbstraction',
-           'greedy_texts', 'make_abstraction', 'make_encoder', 'Similarity', 'memory_penalty', 'Loop', 'build_loop',
-           'write_questions', 'vote', 'label_accuracy', 'fine', 'warn_constant', 'pay', 'begin_phase', 'train_on',
-           'challenger_step', 'question_record', 'verdict', 'make_judge', 'measure_diversity', 'curriculum_record',
-           'curriculum_step', 'deal', 'solver_batch', 'solver_step', 'examine', 'anchor_record', 'pass_rates',
-           'finish_iteration', 'variant_of', 'place_of', 'loop_step', 'calibrate', 'start_loop', 'loop_headline',
-           'run_challenger', 'iteration_means', 'iteration_table']
+           'MEASURES', 'COMPACT', 'Question', 'BoxedForms', 'boxed_relation', 'WordDomain', 'CodeDomain',
+           'RuleAbstraction', 'greedy_texts', 'make_abstraction', 'make_encoder', 'Similarity', 'memory_penalty',
+           'Loop', 'build_loop', 'write_questions', 'vote', 'label_accuracy', 'fine', 'warn_constant', 'pay',
+           'begin_phase', 'train_on', 'challenger_step', 'question_record', 'verdict', 'make_judge',
+           'measure_diversity', 'curriculum_record', 'curriculum_step', 'deal', 'solver_batch', 'solver_step',
+           'examine', 'anchor_record', 'pass_rates', 'finish_iteration', 'variant_of', 'place_of', 'loop_step',
+           'calibrate', 'start_loop', 'loop_headline', 'run_challenger', 'iteration_means', 'iteration_table',
+           'rounded', 'compact_iterations', 'record_iterations']
 
-# %% ../nbs/15_challenger.ipynb #7289665d
+# %% ../nbs/15_challenger.ipynb #a3e82115
 import json
 import logging
 import math
@@ -43,7 +44,7 @@ from .runs import ChallengerConfig, RewardConfig, derive_seed, flatten, named_rn
 from .training import Row, Session, Stopwatch, build_session, experiences, mean, role_record, run_loop, sampling
 from .verifier import Sandbox
 
-# %% ../nbs/15_challenger.ipynb #d8e71242
+# %% ../nbs/15_challenger.ipynb #9398a4a8
 @dataclass
 class Question:
     "One question, from the words of the challenger to its reward."
@@ -70,7 +71,7 @@ class Question:
     def valid(self) -> bool | None: # None: the infrastructure failed
         return None if self.reason == "infrastructure" else self.reason is None
 
-# %% ../nbs/15_challenger.ipynb #3ac7d0c5
+# %% ../nbs/15_challenger.ipynb #dae2b254
 SETTER = (
     "You set problems for a mathematics competition. First think privately: choose any field of mathematics and design a new problem that is hard; "
     "fewer than a third of strong high-school students should solve it. Do not use a well-known problem. Then write exactly two things and nothing "
@@ -102,12 +103,12 @@ class BoxedForms:
         turns = [{"role": role, "content": content} for role, content in zip(("system", "user"), prompt)]
         return list(tokenizer(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False), add_special_tokens=False).input_ids)
 
-# %% ../nbs/15_challenger.ipynb #edbf1875
+# %% ../nbs/15_challenger.ipynb #d64ed04b
 def boxed_relation() -> Callable[[str, str], bool]:
     "When two boxed answers are the same: with algebra where math-verify is installed."
     return partial(same_answer, equivalent=Algebra()) if find_spec("math_verify") else same_answer
 
-# %% ../nbs/15_challenger.ipynb #550a3cc0
+# %% ../nbs/15_challenger.ipynb #3afe3100
 class WordDomain:
     "Word problems: the embedded base's own forms, or boxed answers."
     kind = "word"
@@ -152,7 +153,7 @@ class WordDomain:
     def anchor(self, per_cell: int) -> list[tuple[str, str, int]]: # (question, answer, level)
         return [(item.problem.question, item.problem.answer, item.level) for item in word_anchor_set(per_cell)]
 
-# %% ../nbs/15_challenger.ipynb #5d407c1b
+# %% ../nbs/15_challenger.ipynb #479140de
 class CodeDomain:
     "What does this program return? The verifier knows."
     kind = "code"
@@ -195,7 +196,7 @@ class CodeDomain:
 
     def well_formed(self, sample: Sample) -> bool: return self.answer(sample) is not None
 
-# %% ../nbs/15_challenger.ipynb #7a8a1216
+# %% ../nbs/15_challenger.ipynb #f4efe44a
 @patch
 def anchor(
     self: CodeDomain,
@@ -207,7 +208,7 @@ def anchor(
 
 DOMAINS = {"word": WordDomain, "code": CodeDomain}
 
-# %% ../nbs/15_challenger.ipynb #ed0e9e28
+# %% ../nbs/15_challenger.ipynb #401271e8
 class RuleAbstraction:
     "Solver programs of questions in the generator's language; other questions stay as they are."
 
@@ -249,7 +250,7 @@ def make_encoder(
     "The encoder that a configuration names."
     return hashed_encoder if options.encoder == "hashed" else SentenceEncoder(options.encoder, device=device)
 
-# %% ../nbs/15_challenger.ipynb #d5d98976
+# %% ../nbs/15_challenger.ipynb #b2256f55
 class Similarity:
     "How alike questions are: for the reward by the switches, for the record always by SAM."
 
@@ -288,7 +289,7 @@ class Similarity:
             if self.options.symmetrize == "mean": similarity = (similarity + bleu_scores(old, new).T) / 2
         return similarity.max(1), similarity.mean(1)
 
-# %% ../nbs/15_challenger.ipynb #1ef5edc3
+# %% ../nbs/15_challenger.ipynb #cfb0101e
 def memory_penalty(
     largest: np.ndarray, # (n,) P_max
     average: np.ndarray, # (n,) P_mean
@@ -299,7 +300,7 @@ def memory_penalty(
     first = options.gamma * np.maximum(0, largest - thresholds.tau_max) * options.map_max
     return first + (1 - options.gamma) * np.maximum(0, average - thresholds.tau_mean) * options.map_mean
 
-# %% ../nbs/15_challenger.ipynb #402b6f5a
+# %% ../nbs/15_challenger.ipynb #5a90f498
 logger = logging.getLogger("populora")
 CHALLENGER, SOLVER, REFERENCE = "challenger", "solver", "reference"
 KEPT = ("id", "text", "label", "truth", "procedure", "skill", "consistency")   # fields of a question that a checkpoint keeps
@@ -329,7 +330,7 @@ class Loop:
         "A question from a checkpoint or from memory."
         return Question(**entry, ids=self.domain.ask(entry["text"]))
 
-# %% ../nbs/15_challenger.ipynb #32248519
+# %% ../nbs/15_challenger.ipynb #c79a4b1b
 @patch
 def save(
     self: Loop,
@@ -356,7 +357,7 @@ def load(
     self.sets = {int(k): [self.restore(entry) for entry in held] for k, held in state["sets"].items()}
     self.pending, self.thresholds, self.similarity.sam.codes = state["pending"], Thresholds(**state["thresholds"]), state["codes"]
 
-# %% ../nbs/15_challenger.ipynb #bc16ba48
+# %% ../nbs/15_challenger.ipynb #870e8839
 def build_loop(
     config: ChallengerConfig,
     box: Sandbox,
@@ -377,7 +378,7 @@ def build_loop(
             for i, (text, truth, level) in enumerate(domain.anchor(config.measures.anchor_per_cell) if config.measures.anchor_per_cell else [])]
     return Loop(session, domain, similarity, memory, thresholds, Path(folder)/"solvers", exam)
 
-# %% ../nbs/15_challenger.ipynb #cd40bcad
+# %% ../nbs/15_challenger.ipynb #14f001c4
 def write_questions(
     loop: Loop,
     step: int,
@@ -416,7 +417,7 @@ def label_accuracy(
     "Share of labels that are true, where the truth is known; no label is wrong."
     return mean(q.label is not None and loop.domain.same(q.label, q.truth) for q in questions if q.truth is not None)
 
-# %% ../nbs/15_challenger.ipynb #7c045eb8
+# %% ../nbs/15_challenger.ipynb #77c4fdda
 def fine(
     loop: Loop,
     questions: Sequence[Question],
@@ -442,7 +443,7 @@ def fine(
         report["positive"] = float((remembered > 0).mean())
     return report | warn_constant(loop, whole)
 
-# %% ../nbs/15_challenger.ipynb #c498cff3
+# %% ../nbs/15_challenger.ipynb #39f3bd8c
 def warn_constant(
     loop: Loop,
     penalty: np.ndarray, # (n,) of the valid questions
@@ -468,7 +469,7 @@ def pay(
         uncertain = uncertainty_reward(q.consistency, options.scale) if q.valid else None
         q.reward = challenger_reward(q.valid, uncertain, q.repetition or 0.0, q.memory or 0.0, options.alpha, options.beta)
 
-# %% ../nbs/15_challenger.ipynb #cb850781
+# %% ../nbs/15_challenger.ipynb #ed048f04
 def begin_phase(
     loop: Loop,
     member: str, # who will be trained
@@ -497,7 +498,7 @@ def train_on(
     return {"member": member, "version": loop.population.ref(member).version, **role_record(rows), **record, "frac_zero_groups": zero,
             "sequences": len(rows), "updates": len(reports)}
 
-# %% ../nbs/15_challenger.ipynb #f9bb7d70
+# %% ../nbs/15_challenger.ipynb #8692314c
 def challenger_step(
     loop: Loop,
     step: int,
@@ -532,7 +533,7 @@ def question_record(
     names = ("id", "skill", "reason", "consistency", "label", "truth", "procedure", "stated", "reward", "repetition", "p_max", "p_mean", "memory")
     return {"step": step, "iteration": iteration, "phase": phase, "question": q.text, **{name: getattr(q, name) for name in names}}
 
-# %% ../nbs/15_challenger.ipynb #31670680
+# %% ../nbs/15_challenger.ipynb #d53ec343
 def verdict(
     q: Question, # voted on
     options, # CurriculumConfig
@@ -547,7 +548,7 @@ def verdict(
     if in_zone(q.consistency, options.low, options.high): return None
     return "too_hard" if q.consistency < options.low else "too_easy"
 
-# %% ../nbs/15_challenger.ipynb #334dc689
+# %% ../nbs/15_challenger.ipynb #743c00bf
 def make_judge(
     loop: Loop,
 ) -> Callable: # pairs of question texts -> True, False or None
@@ -588,7 +589,7 @@ def curriculum_record(
             "stated_accuracy": mean(loop.domain.same(q.stated, q.truth) for q in valid if q.truth is not None and q.stated is not None),
             "procedures": dict(sorted(procedures.items()))}
 
-# %% ../nbs/15_challenger.ipynb #f62d7da8
+# %% ../nbs/15_challenger.ipynb #231ccf77
 def curriculum_step(
     loop: Loop,
     step: int,
@@ -620,7 +621,7 @@ def curriculum_step(
     return {"metrics": [{**place, "member": None, "budget": loop.session.budget.state_dict()}],
             "problems": [question_record(q, step, iteration, "curriculum") for q in questions], "timings": [{"step": step, "seconds": watch.total()}]}
 
-# %% ../nbs/15_challenger.ipynb #0da5c2b1
+# %% ../nbs/15_challenger.ipynb #eb10cc74
 def deal(
     items: Sequence,
     size: int, # items wanted
@@ -646,7 +647,7 @@ def solver_batch(
     new = deal(loop.curriculum, options.prompts - len(old), index, seed, iteration, "new")
     return new + old, len(old)
 
-# %% ../nbs/15_challenger.ipynb #432e14bf
+# %% ../nbs/15_challenger.ipynb #00fc6bf7
 def solver_step(
     loop: Loop,
     step: int,
@@ -675,7 +676,7 @@ def solver_step(
     return {"metrics": [{**place, **trained, "solver": numbers, "budget": loop.session.budget.state_dict()}],
             "timings": [{"step": step, "seconds": watch.total()}]}
 
-# %% ../nbs/15_challenger.ipynb #81caf207
+# %% ../nbs/15_challenger.ipynb #45527cca
 def examine(
     loop: Loop,
     member: str | None, # who answers; None is the base
@@ -720,7 +721,7 @@ def pass_rates(
             cells.append([solver, held, mean(rates), len(rates)])
     return cells
 
-# %% ../nbs/15_challenger.ipynb #b7d81e83
+# %% ../nbs/15_challenger.ipynb #bee52ff1
 def finish_iteration(
     loop: Loop,
     step: int,
@@ -733,7 +734,7 @@ def finish_iteration(
               "anchor": anchor_record(loop, SOLVER), "pass_rates": pass_rates(loop, iteration), "memory": {"entries": len(loop.memory)}}
     return {**record, "budget": loop.session.budget.state_dict()}
 
-# %% ../nbs/15_challenger.ipynb #45cb12fc
+# %% ../nbs/15_challenger.ipynb #e9f5e592
 ABLATIONS = { # row of R-Diverse's table 2 -> what it switches off
     "full": (),
     "without P_max": ("penalties.map_max=false",),
@@ -758,7 +759,7 @@ def variant_of(
         if all(flat[option] == changed.get(option, plain[option]) for option in names): return name
     return "other"
 
-# %% ../nbs/15_challenger.ipynb #477e2f43
+# %% ../nbs/15_challenger.ipynb #82254545
 def place_of(
     schedule, # ScheduleSection
     step: int, # from 1
@@ -781,7 +782,7 @@ def loop_step(
     if step % loop.config.run.phase_steps == 0: records["iterations"] = [finish_iteration(loop, step, iteration)]
     return records
 
-# %% ../nbs/15_challenger.ipynb #03a8a5d5
+# %% ../nbs/15_challenger.ipynb #e6e8c66a
 def calibrate(
     loop: Loop,
 ):
@@ -806,7 +807,7 @@ def start_loop(
     return {"metrics": [{**place, "phase": "start", "index": 0, "thresholds": asdict(loop.thresholds), "budget": budget}], "iterations": [first],
             "timings": [{"step": 0, "seconds": watch.total()}]}
 
-# %% ../nbs/15_challenger.ipynb #b44997fb
+# %% ../nbs/15_challenger.ipynb #cf2f8902
 def loop_headline(
     records: dict, # log -> records of a step
 ) -> dict: # name -> number
@@ -828,7 +829,7 @@ def run_challenger(
     def build(config, box): return build_loop(config, box, run_dir, base, engine)
     return run_loop(config, run_dir, resume, build, loop_step, start_loop, loop_headline)
 
-# %% ../nbs/15_challenger.ipynb #7444416e
+# %% ../nbs/15_challenger.ipynb #6f3d894c
 MEASURES = { # row of the table -> where it stands in iterations.jsonl
     "cross-iteration repetition, max": ("diversity", "cross_max"), "cross-iteration repetition, mean": ("diversity", "cross_mean"),
     "cross-iteration repetition, max, fixed memory": ("diversity", "cross_fixed"),
@@ -861,3 +862,40 @@ def iteration_table(
         cells = [" ".join(shown(value, measure) for value in means[name][measure][first:]) for name in means]
         rows.append(f"| {measure} | {' | '.join(cells)} |")
     return "\n".join(rows)
+
+# %% ../nbs/15_challenger.ipynb #a984ac63
+COMPACT = { # part of a line of iterations.jsonl -> what is kept of it; None: all
+    "anchor": ("greedy", "sampled", "n"), "curriculum": ("questions", "valid_rate", "kept", "consistency", "label_accuracy", "label_accuracy_all"),
+    "diversity": None, "pass_rates": None}
+
+def rounded(value):
+    "Four decimals, inside lists and tables too."
+    if isinstance(value, float): return round(value, 4)
+    if isinstance(value, dict): return {name: rounded(each) for name, each in value.items()}
+    return [rounded(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+def compact_iterations(
+    folder: str | Path, # of a run
+) -> list[dict]: # a line for each iteration
+    "The iterations of a run, as they are kept."
+    lines = []
+    for line in read_log(Path(folder)/"iterations.jsonl"):
+        def part(name, keys, line=line):
+            value = line.get(name)
+            return {key: value[key] for key in keys if key in value} if keys and value else value
+        lines.append({"run": Path(folder).name, "variant": line["variant"], "iteration": line["iteration"], **{n: rounded(part(n, k)) for n, k in COMPACT.items()}})
+    return lines
+
+def record_iterations(
+    folders: Sequence, # run folders
+    path: str | Path, # of the file; what it holds of other runs stays
+) -> list[dict]: # all lines of the file
+    "Write the compact record of runs."
+    path, new = Path(path), {Path(folder).name: compact_iterations(folder) for folder in folders}
+    old = [line for line in (read_log(path) if path.is_file() else []) if not new.get(line["run"])]
+    lines = sorted([*old, *(line for each in new.values() for line in each)], key=lambda line: (line["run"], line["iteration"]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_suffix(".part")
+    aside.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    aside.replace(path)
+    return lines
