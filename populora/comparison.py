@@ -7,7 +7,7 @@ __all__ = ['SEEDS_NOTE', 'SIZES', 'LATEX', 'MAINS', 'UNTOLD', 'PRESERVES', 'EXPL
            'ANCHOR_MEAN', 'FIFTHS', 'POPULATION_CLAIMS', 'SWITCHES', 'HELD_OUT', 'SWITCH_CLAIMS', 'CHALLENGER_CLAIMS',
            'CLAIMS', 'SUPPORTED', 'NOT_SUPPORTED', 'NOT_TESTABLE', 'LEAST_SEEDS', 'variant_name', 'by_variant',
            'load_plan', 'complete', 'Interval', 't_quantile', 'seed_interval', 'draw_seeds', 'name_ticks', 'Ends',
-           'anchor_ends', 'anchor_by_variant', 'seeds_of', 'sizes_in', 'late_rate', 'size_ablation', 'problems_seen',
+           'anchor_ends', 'seeds_of', 'anchor_by_variant', 'sizes_in', 'late_rate', 'size_ablation', 'problems_seen',
            'evenly', 'problem_spreads', 'problem_spread', 'Clock', 'clock', 'wall_clock', 'expected_payoff',
            'settling_rate', 'own_rates', 'attempts_of', 'settled_rate', 'settling', 'Distance', 'tally',
            'behaviour_distance', 'founders_left', 'windows', 'singular_values', 'effective_rank', 'effective_ranks',
@@ -18,7 +18,7 @@ __all__ = ['SEEDS_NOTE', 'SIZES', 'LATEX', 'MAINS', 'UNTOLD', 'PRESERVES', 'EXPL
            'least_kept', 'Claim', 'anchor_end', 'anchor_worst', 'anchor_gain', 'Verdict', 'evidence', 'judge',
            'verdicts', 'verdict_table', 'load_json', 'comparison_figures', 'comparison_tables', 'save_tables']
 
-# %% ../nbs/17a_comparison.ipynb #7c6e690b
+# %% ../nbs/17a_comparison.ipynb #46474aca
 import json
 import re
 from collections import Counter
@@ -35,11 +35,11 @@ from matplotlib.figure import Figure
 
 from .diversity import MEASURES, effective_number, spread
 from populora.figures import (
-    CHALLENGERS, Run, Table, add_caption, add_legend, anchor_curve, base_name, draw_line, fifths, finish_axes, first_last, line_style, lives, load_run,
-    mean, members, new_figure, number, per_adapter, phase_seconds, pick, series, smooth, styled, to_markdown,
+    CHALLENGERS, Run, Table, add_caption, add_legend, anchor_curve, base_name, draw_line, fifths, finish_axes, first_last, line_style, lives,
+    load_run, mean, members, new_figure, number, per_adapter, phase_seconds, pick, series, smooth, styled, to_markdown,
 )
 
-# %% ../nbs/17a_comparison.ipynb #dab7268f
+# %% ../nbs/17a_comparison.ipynb #8923f66c
 def variant_name(
     run: Run,
 ) -> str:  # the folder's name without -sSEED
@@ -69,7 +69,7 @@ def load_plan(
     runs = [load_run(place, label=re.sub(r"-s\d+$", "", place.name)) for place in places]
     return [run for run in runs if "system" in run.config]  # an evaluation's folder has a config too, but is no run
 
-# %% ../nbs/17a_comparison.ipynb #69e65b4f
+# %% ../nbs/17a_comparison.ipynb #3eb17c07
 def complete(
     run: Run,
 ) -> bool:
@@ -79,7 +79,7 @@ def complete(
     done = max((number(record.get("iteration")) for record in run.iterations), default=0) if challenger else run.n_steps
     return bool(run.iterations if challenger else run.metrics) and (isnan(wanted) or done >= wanted)
 
-# %% ../nbs/17a_comparison.ipynb #00fac4e5
+# %% ../nbs/17a_comparison.ipynb #21372a91
 class Interval(NamedTuple):
     "A mean or a difference of means over seeds, with its 95 % interval."
     value: float
@@ -120,7 +120,7 @@ def seed_interval(
     half = t_quantile(df) * sqrt(sum(parts))
     return Interval(value, value - half, value + half, n)
 
-# %% ../nbs/17a_comparison.ipynb #db8115a4
+# %% ../nbs/17a_comparison.ipynb #0a7b377e
 SEEDS_NOTE = "Open: single seeds; filled: their mean; bars: 95 % t intervals over seeds, drawn from three seeds on."
 
 
@@ -149,7 +149,7 @@ def name_ticks(
     "Write names along the x axis."
     if axes.has_data(): axes.set(xticks=range(len(names)), xlim=(-.5, len(names) - .5)); axes.set_xticklabels(names, fontsize=7.5)
 
-# %% ../nbs/17a_comparison.ipynb #d225e292
+# %% ../nbs/17a_comparison.ipynb #2cefb474
 class Ends(NamedTuple):
     "Anchor accuracy of a run; NaN where nothing was measured."
     start: float  # mean over solvers
@@ -173,6 +173,13 @@ def anchor_ends(
     return Ends(*(float(values[i]) for values, i in ((curve.mean, 0), (curve.mean, -1), (curve.worst, -1), (curve.best, -1))))
 
 
+def seeds_of(
+    groups: Mapping[str, Sequence[Run]],  # variant -> runs
+) -> str:  # one sentence
+    "Say how many seeds each variant has."
+    return "Seeds: " + ", ".join(f"{name} {len(group)}" for name, group in groups.items()) + "." if groups else "No runs."
+
+# %% ../nbs/17a_comparison.ipynb #b3df6921
 @styled
 def anchor_by_variant(
     runs: Sequence[Run],
@@ -192,14 +199,7 @@ def anchor_by_variant(
     return add_caption(figure, "Accuracy on the fixed held-out set, mean of the solvers of a run. Left: each line is one seed from start to end. "
                        f"Right: the gain of each seed against its own start. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-
-def seeds_of(
-    groups: Mapping[str, Sequence[Run]],  # variant -> runs
-) -> str:  # one sentence
-    "Say how many seeds each variant has."
-    return "Seeds: " + ", ".join(f"{name} {len(group)}" for name, group in groups.items()) + "." if groups else "No runs."
-
-# %% ../nbs/17a_comparison.ipynb #c6a55ca5
+# %% ../nbs/17a_comparison.ipynb #4e6d2f30
 SIZES = {"azr": "1 agent", "populora-1x1": "1T+1S", "populora-4x4": "4T+4S", "populora-8x8": "8T+8S"}  # variant -> words
 
 
@@ -235,7 +235,7 @@ def size_ablation(
     return add_caption(figure, "Size ablation at equal budget for each adapter. Left and middle: the fixed held-out set at the end. Right: problems "
                        f"of the run itself, which differ between sizes and measure dynamics, not skill. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #d0f24eda
+# %% ../nbs/17a_comparison.ipynb #946750f2
 def problems_seen(
     run: Run,
 ) -> dict[str, list[dict]]:  # solver -> complexity of the valid problems that it attempted, in time
@@ -266,7 +266,7 @@ def problem_spreads(
                for name, group in by_variant(runs).items()}
     return spreads, fewest
 
-# %% ../nbs/17a_comparison.ipynb #8f36494f
+# %% ../nbs/17a_comparison.ipynb #2a37fab8
 @styled
 def problem_spread(
     runs: Sequence[Run],
@@ -280,10 +280,10 @@ def problem_spread(
         for index, name in enumerate(groups): draw_seeds(panel, index, spreads[name], index)
         finish_axes(panel, title, "cells a student sees", ""); name_ticks(panel, [SIZES[name] for name in groups])
     text = f"Spread of the valid problems that one student attempts, at {fewest} problems for each student, taken evenly over training. "
-    return add_caption(figure, text + "Cells of the discretized (AST depth, cyclomatic complexity, lines, variables) space; mean over the students "
-                       f"of a run. {SEEDS_NOTE} {seeds_of(groups)}", None)
+    return add_caption(figure, text + "Cells of the discretized (AST depth, cyclomatic complexity, lines, variables) space; mean over "
+                       f"the students of a run. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #4e934303
+# %% ../nbs/17a_comparison.ipynb #8cb8e067
 class Clock(NamedTuple):
     "What a step of a run costs."
     seconds: float  # a step, without the anchor set
@@ -326,7 +326,7 @@ def wall_clock(
     return add_caption(figure, "Wall clock without the anchor set; sequences are those that are trained on. Runs that shared a machine with others are "
                        f"slower than alone. {text}{SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #d7cf8a57
+# %% ../nbs/17a_comparison.ipynb #8ca00557
 def expected_payoff(
     p: float | np.ndarray,  # probability that an attempt is right
     samples: int,  # attempts of each problem, K
@@ -342,7 +342,7 @@ def settling_rate(
     if samples < 2: raise ValueError(f"samples={samples}: must be at least 2; one attempt pays nothing whatever the problem")
     return 1 - samples ** (-1 / (samples - 1))
 
-# %% ../nbs/17a_comparison.ipynb #165a208c
+# %% ../nbs/17a_comparison.ipynb #a36a2c53
 def own_rates(
     run: Run,
 ) -> tuple[np.ndarray, np.ndarray]:  # steps (n,) from 1, and the mean solve rate of the problems of each (n,)
@@ -368,7 +368,7 @@ def settled_rate(
     "Solve rate of the teachers' problems over the last fifth of the steps."
     return fifths(own_rates(run)[1])[1] if run.n_steps else nan
 
-# %% ../nbs/17a_comparison.ipynb #d0ba30d2
+# %% ../nbs/17a_comparison.ipynb #7f2fd046
 @styled
 def settling(
     runs: Sequence[Run],
@@ -390,10 +390,10 @@ def settling(
     finish_axes(ends, "Last fifth", "solve rate", "", rate=bool(groups))
     name_ticks(ends, [f"K = {attempts_of(group[0]) or name[1:]}" for name, group in groups.items()])
     add_legend(figure)
-    return add_caption(figure, "How often the teachers' valid problems are solved. Dotted: the rate that pays most under equation 2, 1 - K^(-1/(K-1)). "
+    return add_caption(figure, "How often the teachers' valid problems are solved. Dotted: what pays most under equation 2, 1 - K^(-1/(K-1)). "
                        f"Lines: running mean of the mean over seeds. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #f686a656
+# %% ../nbs/17a_comparison.ipynb #ecaf9840
 class Distance(NamedTuple):
     "Mean distance between the members of a role; NaN when no two members can be compared."
     value: float
@@ -432,7 +432,7 @@ def behaviour_distance(
             noise.append(mean([sqrt(2 / np.pi * p * (1 - p) * part) for p, part in pooled]))    # mean absolute value of a normal difference
     return Distance(mean(found), mean(noise), len(found))
 
-# %% ../nbs/17a_comparison.ipynb #75659ab9
+# %% ../nbs/17a_comparison.ipynb #5c4b12d3
 def founders_left(
     run: Run,
     step: float,
@@ -452,7 +452,7 @@ def windows(
     edges = np.linspace(0, run.n_steps, n + 1)
     return [((low + high) / 2, [match for match in run.matches if low < match["step"] <= high]) for low, high in zip(edges, edges[1:])]
 
-# %% ../nbs/17a_comparison.ipynb #7e627981
+# %% ../nbs/17a_comparison.ipynb #5acb2bc2
 def singular_values(
     adapter: Mapping,  # layer -> (A (r, d_in), B (d_out, r)); tensors or arrays
 ) -> np.ndarray:  # (layers, r), largest first
@@ -499,7 +499,7 @@ def checkpoints_of(
     if not found: raise FileNotFoundError(f"{run_dir}: no checkpoints; packed records have none, give the folder that training wrote")
     return dict(sorted(found.items()))
 
-# %% ../nbs/17a_comparison.ipynb #9db079a4
+# %% ../nbs/17a_comparison.ipynb #580848ce
 def draw_distances(
     axes: Axes,
     group: Sequence[Run],  # seeds of one variant
@@ -538,7 +538,7 @@ def draw_ranks(
     at = lambda one, step: mean([ranks[one["steps"].index(step)] for ranks in one["ranks"].values()])
     draw_line(axes, np.array(steps, dtype=float), np.array([mean([at(one, step) for one in found]) for step in steps]), index, label, markevery=1)
 
-# %% ../nbs/17a_comparison.ipynb #714903c5
+# %% ../nbs/17a_comparison.ipynb #9ef57381
 @styled
 def population_health(
     runs: Sequence[Run],
@@ -552,15 +552,16 @@ def population_health(
         draw_founders(panels[1], group, index, name)
         if ranks: draw_ranks(panels[2], [ranks[run.name] for run in group if run.name in ranks], index, name)
     if panels[0].lines: panels[0].axhline(0, color="#888888", linewidth=.8)
-    titles = (("Distance between students", "over noise, in solve rate"), ("Founders left", "effective number, share"), ("Effective rank", "mean of members"))
+    titles = (("Distance between students", "over noise, in solve rate"), ("Founders left", "effective number, share"),
+              ("Effective rank", "mean of members"))
     for panel, (title, ylabel) in zip(panels, titles): finish_axes(panel, title, ylabel)
     add_legend(figure)
     words = "Right: exponential of the entropy of an adapter's singular values, mean over layers and members. " if ranks else ""
-    return add_caption(figure, "Left: mean absolute difference of two students' solve rates against the teachers that both met, less what equal students "
-                       "would show; five windows. Next: effective number of founders of the living members as a share of the members, mean of both roles. "
-                       f"{words}Lines: mean over seeds. {seeds_of(groups)}", None)
+    return add_caption(figure, "Left: mean absolute difference of two students' solve rates against the teachers that both met, less what equal "
+                       "students would show; five windows. Next: effective number of founders of the living members as a share of the members, "
+                       f"mean of both roles. {words}Lines: mean over seeds. {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #fd4dc070
+# %% ../nbs/17a_comparison.ipynb #2b94bf2a
 @styled
 def cross_play_matrix(
     records: Mapping[str, dict],  # name -> what `cross_play` gives
@@ -581,10 +582,10 @@ def cross_play_matrix(
     if known: figure.colorbar(image, ax=panels, label="solve rate", shrink=.9)
     else: finish_axes(panels[0], "Cross-play")
     n = [f"{name}: {min(record['problems'])} to {max(record['problems'])} problems" for name, record in records.items() if record.get("problems")]
-    return add_caption(figure, "Share of right attempts of all students of one checkpoint on the valid problems of all teachers of another. One seed each, "
-                       f"no interval; a column holds the same problems. {'; '.join(n)}.", None)
+    return add_caption(figure, "Share of right attempts of all students of one checkpoint on the valid problems of all teachers of another. "
+                       f"One seed each, no interval; a column holds the same problems. {'; '.join(n)}.", None)
 
-# %% ../nbs/17a_comparison.ipynb #787cfdb9
+# %% ../nbs/17a_comparison.ipynb #8945a5fd
 def frozen_problems(
     session,  # of a run, with a checkpoint loaded
     step: int,  # that the teachers are from; names the random streams
@@ -615,7 +616,7 @@ def share_solved(
     known = [one.correct for candidate in asked for one in candidate.attempts if one.correct is not None]
     return sum(known) / len(known) if known else None
 
-# %% ../nbs/17a_comparison.ipynb #1f006f57
+# %% ../nbs/17a_comparison.ipynb #93959700
 def cross_play(
     run_dir: str | Path,  # a finished population run with checkpoints
     box,  # Sandbox
@@ -646,7 +647,7 @@ def cross_play(
     finally: session.population.close()
     return {"run": Path(run_dir).name, "steps": steps, "rates": rates, "problems": [len(written[step]) for step in steps], "samples": samples}
 
-# %% ../nbs/17a_comparison.ipynb #bb0d7519
+# %% ../nbs/17a_comparison.ipynb #830e6d03
 def make_table(
     rows: Sequence[dict[str, str]],  # equal keys
 ) -> Table:
@@ -682,7 +683,7 @@ def cell(
     if isnan(found.value): return "-"
     return f"{found.value:{form}}" + (f" [{found.low:{form}}, {found.high:{form}}]" if min(found.n) >= 3 else "")
 
-# %% ../nbs/17a_comparison.ipynb #9fa98f5f
+# %% ../nbs/17a_comparison.ipynb #663364ac
 MAINS = {"populora": "populora-4x4", "azr": "azr", "r_zero": "r_zero", "r_diverse": "r_diverse"}  # system -> its main variant
 UNTOLD = ("environment", "system", "seed")  # keys of config.json that are no hyper-parameters
 
@@ -709,7 +710,7 @@ def mains_of(
         if run.system not in found or (variant_name(run) == MAINS.get(run.system) != variant_name(found[run.system])): found[run.system] = run
     return found
 
-
+# %% ../nbs/17a_comparison.ipynb #0740ec00
 def hyper_parameters(
     runs: Sequence[Run],
 ) -> Table:  # one row an option, one column a system
@@ -730,7 +731,7 @@ def variant_changes(
         rows.append({"variant": name, "system": system, "seeds": str(len(group)), "changes": "; ".join(changed) or "-"})
     return make_table(rows)
 
-# %% ../nbs/17a_comparison.ipynb #5dbc8809
+# %% ../nbs/17a_comparison.ipynb #e3bbdd52
 PRESERVES = {  # operator -> what of its parents the child keeps
     "svd_structured": "rank, row and column space; singular values up to random factors",
     "layer_selective_gaussian": "rank; the other layers exactly",
@@ -757,7 +758,7 @@ def operators_table() -> Table:
             rows.append({"operator": name.replace("_", " "), "group": group, "preserves": PRESERVES[name], "strength": strength or "-"})
     return make_table(rows)
 
-# %% ../nbs/17a_comparison.ipynb #73457e81
+# %% ../nbs/17a_comparison.ipynb #48cea592
 def spent(
     run: Run,
 ) -> float:  # NaN when nothing was recorded
@@ -792,13 +793,15 @@ def size_table(
     spreads, fewest = problem_spreads([run for group in groups.values() for run in group])
     for name, group in groups.items():
         ends, clocks = [anchor_ends(run) for run in group], [clock(run) for run in group]
-        scores = {"anchor, mean": [one.end for one in ends], "anchor, worst": [one.worst for one in ends], "own problems, late": list(map(late_rate, group))}
+        scores = {"anchor, mean": [one.end for one in ends], "anchor, worst": [one.worst for one in ends],
+                  "own problems, late": list(map(late_rate, group))}
         costs = {"seconds a step": [one.seconds for one in clocks], "seconds per 1000 sequences": [one.per_thousand for one in clocks]}
         rows.append({"size": SIZES[name], "seeds": str(len(group))} | {key: cell(values) for key, values in scores.items()}
-                    | {f"effective cells at {fewest} problems": cell(spreads[name], ".1f")} | {key: cell(values, ".2f") for key, values in costs.items()})
+                    | {f"effective cells at {fewest} problems": cell(spreads[name], ".1f")}
+                    | {key: cell(values, ".2f") for key, values in costs.items()})
     return make_table(rows)
 
-# %% ../nbs/17a_comparison.ipynb #d31fc409
+# %% ../nbs/17a_comparison.ipynb #f5e71350
 EXPLOIT_RULES = {  # flag in problems.jsonl -> what it is called, and the rule
     "constant": ("constant output", "all outputs equal; with one output: the input is ignored"),
     "ignores_input": ("ignored input", "no data or control flow from the arguments to the returned value"),
@@ -829,7 +832,7 @@ def exploit_table(
         rows.append({"exploit": name, "rule": rule} | shares)
     return make_table(rows if groups else [])
 
-# %% ../nbs/17a_comparison.ipynb #a2e5e115
+# %% ../nbs/17a_comparison.ipynb #29432448
 def drift(
     run: Run,
 ) -> float:  # above 0: its own problems get easier for it
@@ -868,7 +871,7 @@ def late_cells(
     if not known.any() or cells[known][-1] <= 0: return nan
     return float(1 - cells[known & (steps <= run.n_steps / 2)][-1] / cells[known][-1]) if (known & (steps <= run.n_steps / 2)).any() else nan
 
-# %% ../nbs/17a_comparison.ipynb #2755d302
+# %% ../nbs/17a_comparison.ipynb #95e5ba9b
 def late_gain(
     run: Run,  # of R-Zero or R-Diverse
 ) -> float:
@@ -907,7 +910,7 @@ def least_kept(
     rates = [mean([curve[min(steps, len(curve) - 1)] for curve in of_one]) for of_one in curves]
     return (min(rates) - record["base"]) / gain if rates and gain > 0 else nan
 
-# %% ../nbs/17a_comparison.ipynb #2451bde4
+# %% ../nbs/17a_comparison.ipynb #61e10abb
 @dataclass(frozen=True)
 class Claim:
     "What is claimed, and what would count as support."
@@ -936,7 +939,7 @@ def anchor_worst(run: Run) -> float: return anchor_ends(run).worst  # the weakes
 
 def anchor_gain(run: Run) -> float: return anchor_ends(run).gain  # end minus start, same seed
 
-# %% ../nbs/17a_comparison.ipynb #9018c2aa
+# %% ../nbs/17a_comparison.ipynb #bf40126a
 FIFTHS = "last minus first fifth"
 POPULATION_CLAIMS = (
     Claim("A single agent drifts to problems that it can solve", "PopuLoRA", f"solve rate of its own problems, {FIFTHS}", drift, ("azr",)),
@@ -958,7 +961,7 @@ POPULATION_CLAIMS = (
           "share of the parent's gain after 20 steps, operator that keeps least", least_kept, (RETENTION,), low=.9),
 )
 
-# %% ../nbs/17a_comparison.ipynb #b0b4ea65
+# %% ../nbs/17a_comparison.ipynb #d848005d
 SWITCHES = {  # claim -> with, without
     "Evolution helps": ("populora-4x4", "no-evolution"), "Replacing the lowest rated beats replacing anyone": ("populora-4x4", "random-replacement"),
     "Near-even pairs beat uniform ones": ("populora-4x4", "uniform-matching"), "R-Diverse's penalties help a population": ("map-sam", "populora-4x4"),
@@ -968,8 +971,8 @@ SWITCH_CLAIMS = (
     Claim("Self-play improves a population's students", "both papers", "anchor accuracy, end minus start", anchor_gain, ("populora-4x4",)),
     Claim("Self-play improves the single agent", "both papers", "anchor accuracy, end minus start", anchor_gain, ("azr",)),
     *(Claim(text, "ours", f"{ANCHOR_MEAN}, with minus without", anchor_end, variants) for text, variants in SWITCHES.items()),
-    *(Claim(f"Teachers settle where equation 2 says, K = {k}", "ours", f"solve rate of their problems in the last fifth, minus {settling_rate(k):.3f}",
-            settling_gap, (f"k{k}",), low=-.05, high=.05) for k in (4, 8, 16)),
+    *(Claim(f"Teachers settle where equation 2 says, K = {k}", "ours",
+            f"solve rate of their problems in the last fifth, minus {settling_rate(k):.3f}", settling_gap, (f"k{k}",), low=-.05, high=.05) for k in (4, 8, 16)),
 )
 CHALLENGER_CLAIMS = (
     Claim("R-Diverse's improvement lasts longer than R-Zero's", "R-Diverse",
@@ -981,7 +984,7 @@ CHALLENGER_CLAIMS = (
 )
 CLAIMS = POPULATION_CLAIMS + SWITCH_CLAIMS + CHALLENGER_CLAIMS
 
-# %% ../nbs/17a_comparison.ipynb #db61a267
+# %% ../nbs/17a_comparison.ipynb #599315d2
 SUPPORTED, NOT_SUPPORTED, NOT_TESTABLE = "supported", "not supported", "not testable at this scale"
 LEAST_SEEDS = 3  # of each variant
 
@@ -1010,7 +1013,7 @@ def evidence(
     remarks = [f"{n} {why}" for why, n in lost.items() if n]
     return values, f"{variant}: {len(values)} of {LEAST_SEEDS} seeds" + (f" ({', '.join(remarks)})" if remarks else "")
 
-
+# %% ../nbs/17a_comparison.ipynb #a02e0eec
 def judge(
     claim: Claim,
     groups: Mapping[str, Sequence[Run]],  # variant -> runs
@@ -1035,14 +1038,14 @@ def verdicts(
     groups = by_variant(runs)
     return [judge(claim, groups, retention) for claim in claims]
 
-# %% ../nbs/17a_comparison.ipynb #f72d6c53
+# %% ../nbs/17a_comparison.ipynb #9ec7b3eb
 def verdict_table(
     found: Sequence[Verdict],
 ) -> Table:  # one row a claim
     "Verdicts as a table."
     return make_table([one._asdict() for one in found])
 
-# %% ../nbs/17a_comparison.ipynb #6647d909
+# %% ../nbs/17a_comparison.ipynb #ffb131cb
 def load_json(
     folder: str | Path,  # of a plan
     part: str,  # "retention", "crossplay" or "ranks"
@@ -1077,10 +1080,11 @@ def comparison_tables(
 ) -> dict[str, Table]:  # file name -> table
     "Every table that these runs can give."
     tables = {"main_comparison": main_table(runs), "sizes": size_table(runs), "exploits": exploit_table(runs),
-              "hyper_parameters": hyper_parameters(runs), "variants": variant_changes(runs), "operators": operators_table(), "verdicts": verdict_table(verdicts(runs, retention))}
+              "hyper_parameters": hyper_parameters(runs), "variants": variant_changes(runs), "operators": operators_table(),
+              "verdicts": verdict_table(verdicts(runs, retention))}
     return {name: table for name, table in tables.items() if table.rows}
 
-# %% ../nbs/17a_comparison.ipynb #ca1514ee
+# %% ../nbs/17a_comparison.ipynb #e4a62540
 def save_tables(
     tables: Mapping[str, Table],
     out_dir: str | Path,  # made if it does not exist
