@@ -18,7 +18,7 @@ __all__ = ['SEEDS_NOTE', 'SIZES', 'LATEX', 'MAINS', 'UNTOLD', 'PRESERVES', 'EXPL
            'least_kept', 'Claim', 'anchor_end', 'anchor_worst', 'anchor_gain', 'Verdict', 'evidence', 'judge',
            'verdicts', 'verdict_table', 'load_json', 'comparison_figures', 'comparison_tables', 'save_tables']
 
-# %% ../nbs/17a_comparison.ipynb #46474aca
+# %% ../nbs/17a_comparison.ipynb #ff4124fb
 import json
 import re
 from collections import Counter
@@ -39,7 +39,7 @@ from populora.figures import (
     load_run, mean, members, new_figure, number, per_adapter, phase_seconds, pick, series, smooth, styled, to_markdown,
 )
 
-# %% ../nbs/17a_comparison.ipynb #8923f66c
+# %% ../nbs/17a_comparison.ipynb #40beac0f
 def variant_name(
     run: Run,
 ) -> str:  # the folder's name without -sSEED
@@ -69,7 +69,7 @@ def load_plan(
     runs = [load_run(place, label=re.sub(r"-s\d+$", "", place.name)) for place in places]
     return [run for run in runs if "system" in run.config]  # an evaluation's folder has a config too, but is no run
 
-# %% ../nbs/17a_comparison.ipynb #3eb17c07
+# %% ../nbs/17a_comparison.ipynb #e57033a2
 def complete(
     run: Run,
 ) -> bool:
@@ -79,7 +79,7 @@ def complete(
     done = max((number(record.get("iteration")) for record in run.iterations), default=0) if challenger else run.n_steps
     return bool(run.iterations if challenger else run.metrics) and (isnan(wanted) or done >= wanted)
 
-# %% ../nbs/17a_comparison.ipynb #21372a91
+# %% ../nbs/17a_comparison.ipynb #42294afb
 class Interval(NamedTuple):
     "A mean or a difference of means over seeds, with its 95 % interval."
     value: float
@@ -120,7 +120,7 @@ def seed_interval(
     half = t_quantile(df) * sqrt(sum(parts))
     return Interval(value, value - half, value + half, n)
 
-# %% ../nbs/17a_comparison.ipynb #0a7b377e
+# %% ../nbs/17a_comparison.ipynb #8f201d06
 SEEDS_NOTE = "Open: single seeds; filled: their mean; bars: 95 % t intervals over seeds, drawn from three seeds on."
 
 
@@ -149,7 +149,7 @@ def name_ticks(
     "Write names along the x axis."
     if axes.has_data(): axes.set(xticks=range(len(names)), xlim=(-.5, len(names) - .5)); axes.set_xticklabels(names, fontsize=7.5)
 
-# %% ../nbs/17a_comparison.ipynb #2cefb474
+# %% ../nbs/17a_comparison.ipynb #3a4c9ce6
 class Ends(NamedTuple):
     "Anchor accuracy of a run; NaN where nothing was measured."
     start: float  # mean over solvers
@@ -179,7 +179,7 @@ def seeds_of(
     "Say how many seeds each variant has."
     return "Seeds: " + ", ".join(f"{name} {len(group)}" for name, group in groups.items()) + "." if groups else "No runs."
 
-# %% ../nbs/17a_comparison.ipynb #b3df6921
+# %% ../nbs/17a_comparison.ipynb #60160ffa
 @styled
 def anchor_by_variant(
     runs: Sequence[Run],
@@ -199,7 +199,7 @@ def anchor_by_variant(
     return add_caption(figure, "Accuracy on the fixed held-out set, mean of the solvers of a run. Left: each line is one seed from start to end. "
                        f"Right: the gain of each seed against its own start. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #4e6d2f30
+# %% ../nbs/17a_comparison.ipynb #710cf90e
 SIZES = {"azr": "1 agent", "populora-1x1": "1T+1S", "populora-4x4": "4T+4S", "populora-8x8": "8T+8S"}  # variant -> words
 
 
@@ -235,7 +235,7 @@ def size_ablation(
     return add_caption(figure, "Size ablation at equal budget for each adapter. Left and middle: the fixed held-out set at the end. Right: problems "
                        f"of the run itself, which differ between sizes and measure dynamics, not skill. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #946750f2
+# %% ../nbs/17a_comparison.ipynb #db6ff44d
 def problems_seen(
     run: Run,
 ) -> dict[str, list[dict]]:  # solver -> complexity of the valid problems that it attempted, in time
@@ -266,7 +266,7 @@ def problem_spreads(
                for name, group in by_variant(runs).items()}
     return spreads, fewest
 
-# %% ../nbs/17a_comparison.ipynb #2a37fab8
+# %% ../nbs/17a_comparison.ipynb #3c420c45
 @styled
 def problem_spread(
     runs: Sequence[Run],
@@ -283,7 +283,7 @@ def problem_spread(
     return add_caption(figure, text + "Cells of the discretized (AST depth, cyclomatic complexity, lines, variables) space; mean over "
                        f"the students of a run. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #8cb8e067
+# %% ../nbs/17a_comparison.ipynb #a550eeb7
 class Clock(NamedTuple):
     "What a step of a run costs."
     seconds: float  # a step, without the anchor set
@@ -323,10 +323,10 @@ def wall_clock(
         if panel.has_data(): panel.set_ylim(bottom=0)
     ratios = [f"{SIZES[name]} {seconds / unit:.2f}" for name, seconds in times.items()]
     text = f"Times of the agent's step: {', '.join(ratios)} (paper: 4T+4S 1.31). " if ratios and isfinite(unit) else ""
-    return add_caption(figure, "Wall clock without the anchor set; sequences are those that are trained on. Runs that shared a machine with others are "
-                       f"slower than alone. {text}{SEEDS_NOTE} {seeds_of(groups)}", None)
+    return add_caption(figure, "Wall clock without the anchor set; sequences are those that are trained on. Runs that shared a machine with "
+                       f"others are slower than alone. {text}{SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #8ca00557
+# %% ../nbs/17a_comparison.ipynb #7f9cb659
 def expected_payoff(
     p: float | np.ndarray,  # probability that an attempt is right
     samples: int,  # attempts of each problem, K
@@ -342,7 +342,7 @@ def settling_rate(
     if samples < 2: raise ValueError(f"samples={samples}: must be at least 2; one attempt pays nothing whatever the problem")
     return 1 - samples ** (-1 / (samples - 1))
 
-# %% ../nbs/17a_comparison.ipynb #a36a2c53
+# %% ../nbs/17a_comparison.ipynb #2d4d664c
 def own_rates(
     run: Run,
 ) -> tuple[np.ndarray, np.ndarray]:  # steps (n,) from 1, and the mean solve rate of the problems of each (n,)
@@ -368,7 +368,7 @@ def settled_rate(
     "Solve rate of the teachers' problems over the last fifth of the steps."
     return fifths(own_rates(run)[1])[1] if run.n_steps else nan
 
-# %% ../nbs/17a_comparison.ipynb #7f2fd046
+# %% ../nbs/17a_comparison.ipynb #2d431cc9
 @styled
 def settling(
     runs: Sequence[Run],
@@ -393,7 +393,7 @@ def settling(
     return add_caption(figure, "How often the teachers' valid problems are solved. Dotted: what pays most under equation 2, 1 - K^(-1/(K-1)). "
                        f"Lines: running mean of the mean over seeds. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #ecaf9840
+# %% ../nbs/17a_comparison.ipynb #e152b19a
 class Distance(NamedTuple):
     "Mean distance between the members of a role; NaN when no two members can be compared."
     value: float
@@ -432,7 +432,7 @@ def behaviour_distance(
             noise.append(mean([sqrt(2 / np.pi * p * (1 - p) * part) for p, part in pooled]))    # mean absolute value of a normal difference
     return Distance(mean(found), mean(noise), len(found))
 
-# %% ../nbs/17a_comparison.ipynb #5c4b12d3
+# %% ../nbs/17a_comparison.ipynb #93922a87
 def founders_left(
     run: Run,
     step: float,
@@ -452,7 +452,7 @@ def windows(
     edges = np.linspace(0, run.n_steps, n + 1)
     return [((low + high) / 2, [match for match in run.matches if low < match["step"] <= high]) for low, high in zip(edges, edges[1:])]
 
-# %% ../nbs/17a_comparison.ipynb #5acb2bc2
+# %% ../nbs/17a_comparison.ipynb #802b9c43
 def singular_values(
     adapter: Mapping,  # layer -> (A (r, d_in), B (d_out, r)); tensors or arrays
 ) -> np.ndarray:  # (layers, r), largest first
@@ -499,7 +499,7 @@ def checkpoints_of(
     if not found: raise FileNotFoundError(f"{run_dir}: no checkpoints; packed records have none, give the folder that training wrote")
     return dict(sorted(found.items()))
 
-# %% ../nbs/17a_comparison.ipynb #580848ce
+# %% ../nbs/17a_comparison.ipynb #5a390b2e
 def draw_distances(
     axes: Axes,
     group: Sequence[Run],  # seeds of one variant
@@ -538,7 +538,7 @@ def draw_ranks(
     at = lambda one, step: mean([ranks[one["steps"].index(step)] for ranks in one["ranks"].values()])
     draw_line(axes, np.array(steps, dtype=float), np.array([mean([at(one, step) for one in found]) for step in steps]), index, label, markevery=1)
 
-# %% ../nbs/17a_comparison.ipynb #9ef57381
+# %% ../nbs/17a_comparison.ipynb #b8665436
 @styled
 def population_health(
     runs: Sequence[Run],
@@ -561,7 +561,7 @@ def population_health(
                        "students would show; five windows. Next: effective number of founders of the living members as a share of the members, "
                        f"mean of both roles. {words}Lines: mean over seeds. {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #2b94bf2a
+# %% ../nbs/17a_comparison.ipynb #160da542
 @styled
 def cross_play_matrix(
     records: Mapping[str, dict],  # name -> what `cross_play` gives
@@ -585,7 +585,7 @@ def cross_play_matrix(
     return add_caption(figure, "Share of right attempts of all students of one checkpoint on the valid problems of all teachers of another. "
                        f"One seed each, no interval; a column holds the same problems. {'; '.join(n)}.", None)
 
-# %% ../nbs/17a_comparison.ipynb #8945a5fd
+# %% ../nbs/17a_comparison.ipynb #994b6864
 def frozen_problems(
     session,  # of a run, with a checkpoint loaded
     step: int,  # that the teachers are from; names the random streams
@@ -616,7 +616,7 @@ def share_solved(
     known = [one.correct for candidate in asked for one in candidate.attempts if one.correct is not None]
     return sum(known) / len(known) if known else None
 
-# %% ../nbs/17a_comparison.ipynb #93959700
+# %% ../nbs/17a_comparison.ipynb #4f167e7a
 def cross_play(
     run_dir: str | Path,  # a finished population run with checkpoints
     box,  # Sandbox
@@ -647,7 +647,7 @@ def cross_play(
     finally: session.population.close()
     return {"run": Path(run_dir).name, "steps": steps, "rates": rates, "problems": [len(written[step]) for step in steps], "samples": samples}
 
-# %% ../nbs/17a_comparison.ipynb #830e6d03
+# %% ../nbs/17a_comparison.ipynb #e9aa7939
 def make_table(
     rows: Sequence[dict[str, str]],  # equal keys
 ) -> Table:
@@ -683,7 +683,7 @@ def cell(
     if isnan(found.value): return "-"
     return f"{found.value:{form}}" + (f" [{found.low:{form}}, {found.high:{form}}]" if min(found.n) >= 3 else "")
 
-# %% ../nbs/17a_comparison.ipynb #663364ac
+# %% ../nbs/17a_comparison.ipynb #4222e78b
 MAINS = {"populora": "populora-4x4", "azr": "azr", "r_zero": "r_zero", "r_diverse": "r_diverse"}  # system -> its main variant
 UNTOLD = ("environment", "system", "seed")  # keys of config.json that are no hyper-parameters
 
@@ -710,7 +710,7 @@ def mains_of(
         if run.system not in found or (variant_name(run) == MAINS.get(run.system) != variant_name(found[run.system])): found[run.system] = run
     return found
 
-# %% ../nbs/17a_comparison.ipynb #0740ec00
+# %% ../nbs/17a_comparison.ipynb #d1bdb97e
 def hyper_parameters(
     runs: Sequence[Run],
 ) -> Table:  # one row an option, one column a system
@@ -731,7 +731,7 @@ def variant_changes(
         rows.append({"variant": name, "system": system, "seeds": str(len(group)), "changes": "; ".join(changed) or "-"})
     return make_table(rows)
 
-# %% ../nbs/17a_comparison.ipynb #e3bbdd52
+# %% ../nbs/17a_comparison.ipynb #4744dc95
 PRESERVES = {  # operator -> what of its parents the child keeps
     "svd_structured": "rank, row and column space; singular values up to random factors",
     "layer_selective_gaussian": "rank; the other layers exactly",
@@ -758,7 +758,7 @@ def operators_table() -> Table:
             rows.append({"operator": name.replace("_", " "), "group": group, "preserves": PRESERVES[name], "strength": strength or "-"})
     return make_table(rows)
 
-# %% ../nbs/17a_comparison.ipynb #48cea592
+# %% ../nbs/17a_comparison.ipynb #ff0c097b
 def spent(
     run: Run,
 ) -> float:  # NaN when nothing was recorded
@@ -801,7 +801,7 @@ def size_table(
                     | {key: cell(values, ".2f") for key, values in costs.items()})
     return make_table(rows)
 
-# %% ../nbs/17a_comparison.ipynb #f5e71350
+# %% ../nbs/17a_comparison.ipynb #5478f3aa
 EXPLOIT_RULES = {  # flag in problems.jsonl -> what it is called, and the rule
     "constant": ("constant output", "all outputs equal; with one output: the input is ignored"),
     "ignores_input": ("ignored input", "no data or control flow from the arguments to the returned value"),
@@ -832,7 +832,7 @@ def exploit_table(
         rows.append({"exploit": name, "rule": rule} | shares)
     return make_table(rows if groups else [])
 
-# %% ../nbs/17a_comparison.ipynb #29432448
+# %% ../nbs/17a_comparison.ipynb #7aee6725
 def drift(
     run: Run,
 ) -> float:  # above 0: its own problems get easier for it
@@ -871,7 +871,7 @@ def late_cells(
     if not known.any() or cells[known][-1] <= 0: return nan
     return float(1 - cells[known & (steps <= run.n_steps / 2)][-1] / cells[known][-1]) if (known & (steps <= run.n_steps / 2)).any() else nan
 
-# %% ../nbs/17a_comparison.ipynb #95e5ba9b
+# %% ../nbs/17a_comparison.ipynb #abeea047
 def late_gain(
     run: Run,  # of R-Zero or R-Diverse
 ) -> float:
@@ -910,7 +910,7 @@ def least_kept(
     rates = [mean([curve[min(steps, len(curve) - 1)] for curve in of_one]) for of_one in curves]
     return (min(rates) - record["base"]) / gain if rates and gain > 0 else nan
 
-# %% ../nbs/17a_comparison.ipynb #61e10abb
+# %% ../nbs/17a_comparison.ipynb #71699c48
 @dataclass(frozen=True)
 class Claim:
     "What is claimed, and what would count as support."
@@ -939,7 +939,7 @@ def anchor_worst(run: Run) -> float: return anchor_ends(run).worst  # the weakes
 
 def anchor_gain(run: Run) -> float: return anchor_ends(run).gain  # end minus start, same seed
 
-# %% ../nbs/17a_comparison.ipynb #bf40126a
+# %% ../nbs/17a_comparison.ipynb #fb4c18f6
 FIFTHS = "last minus first fifth"
 POPULATION_CLAIMS = (
     Claim("A single agent drifts to problems that it can solve", "PopuLoRA", f"solve rate of its own problems, {FIFTHS}", drift, ("azr",)),
@@ -961,7 +961,7 @@ POPULATION_CLAIMS = (
           "share of the parent's gain after 20 steps, operator that keeps least", least_kept, (RETENTION,), low=.9),
 )
 
-# %% ../nbs/17a_comparison.ipynb #d848005d
+# %% ../nbs/17a_comparison.ipynb #9ad6e672
 SWITCHES = {  # claim -> with, without
     "Evolution helps": ("populora-4x4", "no-evolution"), "Replacing the lowest rated beats replacing anyone": ("populora-4x4", "random-replacement"),
     "Near-even pairs beat uniform ones": ("populora-4x4", "uniform-matching"), "R-Diverse's penalties help a population": ("map-sam", "populora-4x4"),
@@ -972,7 +972,8 @@ SWITCH_CLAIMS = (
     Claim("Self-play improves the single agent", "both papers", "anchor accuracy, end minus start", anchor_gain, ("azr",)),
     *(Claim(text, "ours", f"{ANCHOR_MEAN}, with minus without", anchor_end, variants) for text, variants in SWITCHES.items()),
     *(Claim(f"Teachers settle where equation 2 says, K = {k}", "ours",
-            f"solve rate of their problems in the last fifth, minus {settling_rate(k):.3f}", settling_gap, (f"k{k}",), low=-.05, high=.05) for k in (4, 8, 16)),
+            f"solve rate of their problems in the last fifth, minus {settling_rate(k):.3f}", settling_gap, (f"k{k}",),
+            low=-.05, high=.05) for k in (4, 8, 16)),
 )
 CHALLENGER_CLAIMS = (
     Claim("R-Diverse's improvement lasts longer than R-Zero's", "R-Diverse",
@@ -984,7 +985,7 @@ CHALLENGER_CLAIMS = (
 )
 CLAIMS = POPULATION_CLAIMS + SWITCH_CLAIMS + CHALLENGER_CLAIMS
 
-# %% ../nbs/17a_comparison.ipynb #599315d2
+# %% ../nbs/17a_comparison.ipynb #5df248f3
 SUPPORTED, NOT_SUPPORTED, NOT_TESTABLE = "supported", "not supported", "not testable at this scale"
 LEAST_SEEDS = 3  # of each variant
 
@@ -1013,7 +1014,7 @@ def evidence(
     remarks = [f"{n} {why}" for why, n in lost.items() if n]
     return values, f"{variant}: {len(values)} of {LEAST_SEEDS} seeds" + (f" ({', '.join(remarks)})" if remarks else "")
 
-# %% ../nbs/17a_comparison.ipynb #a02e0eec
+# %% ../nbs/17a_comparison.ipynb #fab7e048
 def judge(
     claim: Claim,
     groups: Mapping[str, Sequence[Run]],  # variant -> runs
@@ -1038,14 +1039,14 @@ def verdicts(
     groups = by_variant(runs)
     return [judge(claim, groups, retention) for claim in claims]
 
-# %% ../nbs/17a_comparison.ipynb #9ec7b3eb
+# %% ../nbs/17a_comparison.ipynb #91477a1a
 def verdict_table(
     found: Sequence[Verdict],
 ) -> Table:  # one row a claim
     "Verdicts as a table."
     return make_table([one._asdict() for one in found])
 
-# %% ../nbs/17a_comparison.ipynb #ffb131cb
+# %% ../nbs/17a_comparison.ipynb #56a7c380
 def load_json(
     folder: str | Path,  # of a plan
     part: str,  # "retention", "crossplay" or "ranks"
@@ -1084,7 +1085,7 @@ def comparison_tables(
               "verdicts": verdict_table(verdicts(runs, retention))}
     return {name: table for name, table in tables.items() if table.rows}
 
-# %% ../nbs/17a_comparison.ipynb #e4a62540
+# %% ../nbs/17a_comparison.ipynb #cefe1e71
 def save_tables(
     tables: Mapping[str, Table],
     out_dir: str | Path,  # made if it does not exist
