@@ -11,14 +11,15 @@ __all__ = ['SEEDS_NOTE', 'SIZES', 'LATEX', 'MAINS', 'UNTOLD', 'PRESERVES', 'EXPL
            'evenly', 'problem_spreads', 'problem_spread', 'Clock', 'clock', 'wall_clock', 'expected_payoff',
            'settling_rate', 'own_rates', 'attempts_of', 'settled_rate', 'settling', 'Distance', 'tally',
            'behaviour_distance', 'founders_left', 'windows', 'singular_values', 'effective_rank', 'effective_ranks',
-           'checkpoints_of', 'draw_distances', 'draw_founders', 'draw_ranks', 'population_health', 'cross_play_matrix',
-           'frozen_problems', 'share_solved', 'cross_play', 'make_table', 'to_latex', 'cell', 'flat_config', 'mains_of',
-           'hyper_parameters', 'variant_changes', 'operators_table', 'spent', 'main_table', 'size_table', 'flag_counts',
-           'exploit_table', 'drift', 'growth', 'wobble', 'late_cells', 'late_gain', 'curriculum_rate', 'settling_gap',
-           'least_kept', 'Claim', 'anchor_end', 'anchor_worst', 'anchor_gain', 'Verdict', 'evidence', 'judge',
-           'verdicts', 'verdict_table', 'load_json', 'comparison_figures', 'comparison_tables', 'save_tables']
+           'checkpoints_of', 'draw_distances', 'healthy', 'draw_founders', 'draw_ranks', 'population_health',
+           'cross_play_matrix', 'frozen_problems', 'share_solved', 'cross_play', 'make_table', 'to_latex', 'cell',
+           'flat_config', 'mains_of', 'hyper_parameters', 'variant_changes', 'operators_table', 'spent', 'main_table',
+           'size_table', 'flag_counts', 'exploit_table', 'drift', 'growth', 'wobble', 'late_cells', 'late_gain',
+           'curriculum_rate', 'settling_gap', 'least_kept', 'Claim', 'anchor_end', 'anchor_worst', 'anchor_gain',
+           'Verdict', 'evidence', 'judge', 'verdicts', 'verdict_table', 'load_json', 'comparison_figures',
+           'comparison_tables', 'save_tables']
 
-# %% ../nbs/17a_comparison.ipynb #ff4124fb
+# %% ../nbs/17a_comparison.ipynb #29343fa7
 import json
 import re
 from collections import Counter
@@ -39,7 +40,7 @@ from populora.figures import (
     load_run, mean, members, new_figure, number, per_adapter, phase_seconds, pick, series, smooth, styled, to_markdown,
 )
 
-# %% ../nbs/17a_comparison.ipynb #40beac0f
+# %% ../nbs/17a_comparison.ipynb #fee75f0a
 def variant_name(
     run: Run,
 ) -> str:  # the folder's name without -sSEED
@@ -69,7 +70,7 @@ def load_plan(
     runs = [load_run(place, label=re.sub(r"-s\d+$", "", place.name)) for place in places]
     return [run for run in runs if "system" in run.config]  # an evaluation's folder has a config too, but is no run
 
-# %% ../nbs/17a_comparison.ipynb #e57033a2
+# %% ../nbs/17a_comparison.ipynb #c33cf5ca
 def complete(
     run: Run,
 ) -> bool:
@@ -79,7 +80,7 @@ def complete(
     done = max((number(record.get("iteration")) for record in run.iterations), default=0) if challenger else run.n_steps
     return bool(run.iterations if challenger else run.metrics) and (isnan(wanted) or done >= wanted)
 
-# %% ../nbs/17a_comparison.ipynb #42294afb
+# %% ../nbs/17a_comparison.ipynb #677c5d5a
 class Interval(NamedTuple):
     "A mean or a difference of means over seeds, with its 95 % interval."
     value: float
@@ -120,7 +121,7 @@ def seed_interval(
     half = t_quantile(df) * sqrt(sum(parts))
     return Interval(value, value - half, value + half, n)
 
-# %% ../nbs/17a_comparison.ipynb #8f201d06
+# %% ../nbs/17a_comparison.ipynb #4a43a4ff
 SEEDS_NOTE = "Open: single seeds; filled: their mean; bars: 95 % t intervals over seeds, drawn from three seeds on."
 
 
@@ -149,7 +150,7 @@ def name_ticks(
     "Write names along the x axis."
     if axes.has_data(): axes.set(xticks=range(len(names)), xlim=(-.5, len(names) - .5)); axes.set_xticklabels(names, fontsize=7.5)
 
-# %% ../nbs/17a_comparison.ipynb #3a4c9ce6
+# %% ../nbs/17a_comparison.ipynb #3bdbdaff
 class Ends(NamedTuple):
     "Anchor accuracy of a run; NaN where nothing was measured."
     start: float  # mean over solvers
@@ -179,14 +180,15 @@ def seeds_of(
     "Say how many seeds each variant has."
     return "Seeds: " + ", ".join(f"{name} {len(group)}" for name, group in groups.items()) + "." if groups else "No runs."
 
-# %% ../nbs/17a_comparison.ipynb #60160ffa
+# %% ../nbs/17a_comparison.ipynb #a175440d
 @styled
 def anchor_by_variant(
     runs: Sequence[Run],
 ) -> Figure:
     "Anchor accuracy of each variant: start to end, and the gain within each seed."
     groups = by_variant(runs)
-    figure, (ends, gains) = new_figure(1, 2, width=max(7.4, 1.15 * len(groups) + 2), height=2.8)
+    many = len(groups) > 6
+    figure, (ends, gains) = new_figure(*(2, 1) if many else (1, 2), width=max(7.4, .75 * len(groups)), height=2.8)
     for index, group in enumerate(groups.values()):
         found = [anchor_ends(run) for run in group]
         look = {"color": line_style(index)["color"], "linewidth": 1, "alpha": .7, "label": "_seed"}
@@ -196,10 +198,10 @@ def anchor_by_variant(
     gains.axhline(0, color="#888888", linewidth=.8)
     for axes, title, ylabel in ((ends, "Start to end", "accuracy"), (gains, "Gain", "end minus start, same seed")):
         finish_axes(axes, title, ylabel, ""); name_ticks(axes, list(groups)); axes.tick_params(axis="x", rotation=35 if len(groups) > 3 else 0)
-    return add_caption(figure, "Accuracy on the fixed held-out set, mean of the solvers of a run. Left: each line is one seed from start to end. "
-                       f"Right: the gain of each seed against its own start. {SEEDS_NOTE} {seeds_of(groups)}", None)
+    return add_caption(figure, "Accuracy on the fixed held-out set, mean of the solvers of a run. First panel: each line is one seed from start to "
+                       f"end. Second: the gain of each seed against its own start. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #710cf90e
+# %% ../nbs/17a_comparison.ipynb #d37c029b
 SIZES = {"azr": "1 agent", "populora-1x1": "1T+1S", "populora-4x4": "4T+4S", "populora-8x8": "8T+8S"}  # variant -> words
 
 
@@ -235,7 +237,7 @@ def size_ablation(
     return add_caption(figure, "Size ablation at equal budget for each adapter. Left and middle: the fixed held-out set at the end. Right: problems "
                        f"of the run itself, which differ between sizes and measure dynamics, not skill. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #db6ff44d
+# %% ../nbs/17a_comparison.ipynb #8acb4022
 def problems_seen(
     run: Run,
 ) -> dict[str, list[dict]]:  # solver -> complexity of the valid problems that it attempted, in time
@@ -266,7 +268,7 @@ def problem_spreads(
                for name, group in by_variant(runs).items()}
     return spreads, fewest
 
-# %% ../nbs/17a_comparison.ipynb #3c420c45
+# %% ../nbs/17a_comparison.ipynb #09ef658e
 @styled
 def problem_spread(
     runs: Sequence[Run],
@@ -283,7 +285,7 @@ def problem_spread(
     return add_caption(figure, text + "Cells of the discretized (AST depth, cyclomatic complexity, lines, variables) space; mean over "
                        f"the students of a run. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #a550eeb7
+# %% ../nbs/17a_comparison.ipynb #b1799f46
 class Clock(NamedTuple):
     "What a step of a run costs."
     seconds: float  # a step, without the anchor set
@@ -326,7 +328,7 @@ def wall_clock(
     return add_caption(figure, "Wall clock without the anchor set; sequences are those that are trained on. Runs that shared a machine with "
                        f"others are slower than alone. {text}{SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #7f9cb659
+# %% ../nbs/17a_comparison.ipynb #b4ec2e11
 def expected_payoff(
     p: float | np.ndarray,  # probability that an attempt is right
     samples: int,  # attempts of each problem, K
@@ -342,7 +344,7 @@ def settling_rate(
     if samples < 2: raise ValueError(f"samples={samples}: must be at least 2; one attempt pays nothing whatever the problem")
     return 1 - samples ** (-1 / (samples - 1))
 
-# %% ../nbs/17a_comparison.ipynb #2d4d664c
+# %% ../nbs/17a_comparison.ipynb #8f0bb2c7
 def own_rates(
     run: Run,
 ) -> tuple[np.ndarray, np.ndarray]:  # steps (n,) from 1, and the mean solve rate of the problems of each (n,)
@@ -368,7 +370,7 @@ def settled_rate(
     "Solve rate of the teachers' problems over the last fifth of the steps."
     return fifths(own_rates(run)[1])[1] if run.n_steps else nan
 
-# %% ../nbs/17a_comparison.ipynb #2d431cc9
+# %% ../nbs/17a_comparison.ipynb #8342b0f5
 @styled
 def settling(
     runs: Sequence[Run],
@@ -393,7 +395,7 @@ def settling(
     return add_caption(figure, "How often the teachers' valid problems are solved. Dotted: what pays most under equation 2, 1 - K^(-1/(K-1)). "
                        f"Lines: running mean of the mean over seeds. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #e152b19a
+# %% ../nbs/17a_comparison.ipynb #194a29b8
 class Distance(NamedTuple):
     "Mean distance between the members of a role; NaN when no two members can be compared."
     value: float
@@ -432,7 +434,7 @@ def behaviour_distance(
             noise.append(mean([sqrt(2 / np.pi * p * (1 - p) * part) for p, part in pooled]))    # mean absolute value of a normal difference
     return Distance(mean(found), mean(noise), len(found))
 
-# %% ../nbs/17a_comparison.ipynb #93922a87
+# %% ../nbs/17a_comparison.ipynb #a4419954
 def founders_left(
     run: Run,
     step: float,
@@ -452,7 +454,7 @@ def windows(
     edges = np.linspace(0, run.n_steps, n + 1)
     return [((low + high) / 2, [match for match in run.matches if low < match["step"] <= high]) for low, high in zip(edges, edges[1:])]
 
-# %% ../nbs/17a_comparison.ipynb #802b9c43
+# %% ../nbs/17a_comparison.ipynb #e0af1458
 def singular_values(
     adapter: Mapping,  # layer -> (A (r, d_in), B (d_out, r)); tensors or arrays
 ) -> np.ndarray:  # (layers, r), largest first
@@ -499,7 +501,7 @@ def checkpoints_of(
     if not found: raise FileNotFoundError(f"{run_dir}: no checkpoints; packed records have none, give the folder that training wrote")
     return dict(sorted(found.items()))
 
-# %% ../nbs/17a_comparison.ipynb #5a390b2e
+# %% ../nbs/17a_comparison.ipynb #e993bea5
 def draw_distances(
     axes: Axes,
     group: Sequence[Run],  # seeds of one variant
@@ -511,6 +513,14 @@ def draw_distances(
     if not rows: return
     excess = np.array([[found.value - found.noise for _, found in row] for row in rows])
     draw_line(axes, np.array([middle for middle, _ in rows[0]]), np.array([mean(column) for column in excess.T]), index, label, markevery=1)
+
+
+def healthy(
+    runs: Sequence[Run],
+) -> dict[str, list[Run]]:  # variant -> its runs
+    "The variants that this is asked of: several students, and not one of the runs that only vary K."
+    groups = by_variant(runs)
+    return {name: group for name, group in groups.items() if len(members(group[0], "student")) > 1 and not re.fullmatch(r"k\d+", name)}
 
 
 def draw_founders(
@@ -538,14 +548,14 @@ def draw_ranks(
     at = lambda one, step: mean([ranks[one["steps"].index(step)] for ranks in one["ranks"].values()])
     draw_line(axes, np.array(steps, dtype=float), np.array([mean([at(one, step) for one in found]) for step in steps]), index, label, markevery=1)
 
-# %% ../nbs/17a_comparison.ipynb #b8665436
+# %% ../nbs/17a_comparison.ipynb #54bbfb37
 @styled
 def population_health(
     runs: Sequence[Run],
     ranks: Mapping[str, dict] | None = None,  # run name -> what `effective_ranks` gives
 ) -> Figure:
     "Distance between students, founders left, and effective rank over training."
-    groups = {name: group for name, group in by_variant(runs).items() if members(group[0], "student")}
+    groups = healthy(runs)
     figure, panels = new_figure(1, 3 if ranks else 2, width=9. if ranks else 7.4, height=2.8)
     for index, (name, group) in enumerate(groups.items()):
         draw_distances(panels[0], group, index, name)
@@ -561,7 +571,7 @@ def population_health(
                        "students would show; five windows. Next: effective number of founders of the living members as a share of the members, "
                        f"mean of both roles. {words}Lines: mean over seeds. {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #160da542
+# %% ../nbs/17a_comparison.ipynb #128c8de4
 @styled
 def cross_play_matrix(
     records: Mapping[str, dict],  # name -> what `cross_play` gives
@@ -585,7 +595,7 @@ def cross_play_matrix(
     return add_caption(figure, "Share of right attempts of all students of one checkpoint on the valid problems of all teachers of another. "
                        f"One seed each, no interval; a column holds the same problems. {'; '.join(n)}.", None)
 
-# %% ../nbs/17a_comparison.ipynb #994b6864
+# %% ../nbs/17a_comparison.ipynb #a43c2cbd
 def frozen_problems(
     session,  # of a run, with a checkpoint loaded
     step: int,  # that the teachers are from; names the random streams
@@ -616,7 +626,7 @@ def share_solved(
     known = [one.correct for candidate in asked for one in candidate.attempts if one.correct is not None]
     return sum(known) / len(known) if known else None
 
-# %% ../nbs/17a_comparison.ipynb #4f167e7a
+# %% ../nbs/17a_comparison.ipynb #440bf962
 def cross_play(
     run_dir: str | Path,  # a finished population run with checkpoints
     box,  # Sandbox
@@ -647,7 +657,7 @@ def cross_play(
     finally: session.population.close()
     return {"run": Path(run_dir).name, "steps": steps, "rates": rates, "problems": [len(written[step]) for step in steps], "samples": samples}
 
-# %% ../nbs/17a_comparison.ipynb #e9aa7939
+# %% ../nbs/17a_comparison.ipynb #62be721a
 def make_table(
     rows: Sequence[dict[str, str]],  # equal keys
 ) -> Table:
@@ -683,7 +693,7 @@ def cell(
     if isnan(found.value): return "-"
     return f"{found.value:{form}}" + (f" [{found.low:{form}}, {found.high:{form}}]" if min(found.n) >= 3 else "")
 
-# %% ../nbs/17a_comparison.ipynb #4222e78b
+# %% ../nbs/17a_comparison.ipynb #a0005822
 MAINS = {"populora": "populora-4x4", "azr": "azr", "r_zero": "r_zero", "r_diverse": "r_diverse"}  # system -> its main variant
 UNTOLD = ("environment", "system", "seed")  # keys of config.json that are no hyper-parameters
 
@@ -710,7 +720,7 @@ def mains_of(
         if run.system not in found or (variant_name(run) == MAINS.get(run.system) != variant_name(found[run.system])): found[run.system] = run
     return found
 
-# %% ../nbs/17a_comparison.ipynb #d1bdb97e
+# %% ../nbs/17a_comparison.ipynb #5d0e35f1
 def hyper_parameters(
     runs: Sequence[Run],
 ) -> Table:  # one row an option, one column a system
@@ -731,7 +741,7 @@ def variant_changes(
         rows.append({"variant": name, "system": system, "seeds": str(len(group)), "changes": "; ".join(changed) or "-"})
     return make_table(rows)
 
-# %% ../nbs/17a_comparison.ipynb #4744dc95
+# %% ../nbs/17a_comparison.ipynb #4c8f1136
 PRESERVES = {  # operator -> what of its parents the child keeps
     "svd_structured": "rank, row and column space; singular values up to random factors",
     "layer_selective_gaussian": "rank; the other layers exactly",
@@ -758,7 +768,7 @@ def operators_table() -> Table:
             rows.append({"operator": name.replace("_", " "), "group": group, "preserves": PRESERVES[name], "strength": strength or "-"})
     return make_table(rows)
 
-# %% ../nbs/17a_comparison.ipynb #ff0c097b
+# %% ../nbs/17a_comparison.ipynb #edb87371
 def spent(
     run: Run,
 ) -> float:  # NaN when nothing was recorded
@@ -801,7 +811,7 @@ def size_table(
                     | {key: cell(values, ".2f") for key, values in costs.items()})
     return make_table(rows)
 
-# %% ../nbs/17a_comparison.ipynb #5478f3aa
+# %% ../nbs/17a_comparison.ipynb #86459cef
 EXPLOIT_RULES = {  # flag in problems.jsonl -> what it is called, and the rule
     "constant": ("constant output", "all outputs equal; with one output: the input is ignored"),
     "ignores_input": ("ignored input", "no data or control flow from the arguments to the returned value"),
@@ -832,7 +842,7 @@ def exploit_table(
         rows.append({"exploit": name, "rule": rule} | shares)
     return make_table(rows if groups else [])
 
-# %% ../nbs/17a_comparison.ipynb #7aee6725
+# %% ../nbs/17a_comparison.ipynb #4bdf26dd
 def drift(
     run: Run,
 ) -> float:  # above 0: its own problems get easier for it
@@ -871,7 +881,7 @@ def late_cells(
     if not known.any() or cells[known][-1] <= 0: return nan
     return float(1 - cells[known & (steps <= run.n_steps / 2)][-1] / cells[known][-1]) if (known & (steps <= run.n_steps / 2)).any() else nan
 
-# %% ../nbs/17a_comparison.ipynb #abeea047
+# %% ../nbs/17a_comparison.ipynb #71d9dde3
 def late_gain(
     run: Run,  # of R-Zero or R-Diverse
 ) -> float:
@@ -910,7 +920,7 @@ def least_kept(
     rates = [mean([curve[min(steps, len(curve) - 1)] for curve in of_one]) for of_one in curves]
     return (min(rates) - record["base"]) / gain if rates and gain > 0 else nan
 
-# %% ../nbs/17a_comparison.ipynb #71699c48
+# %% ../nbs/17a_comparison.ipynb #d0aae875
 @dataclass(frozen=True)
 class Claim:
     "What is claimed, and what would count as support."
@@ -939,7 +949,7 @@ def anchor_worst(run: Run) -> float: return anchor_ends(run).worst  # the weakes
 
 def anchor_gain(run: Run) -> float: return anchor_ends(run).gain  # end minus start, same seed
 
-# %% ../nbs/17a_comparison.ipynb #fb4c18f6
+# %% ../nbs/17a_comparison.ipynb #5e612bf5
 FIFTHS = "last minus first fifth"
 POPULATION_CLAIMS = (
     Claim("A single agent drifts to problems that it can solve", "PopuLoRA", f"solve rate of its own problems, {FIFTHS}", drift, ("azr",)),
@@ -961,7 +971,7 @@ POPULATION_CLAIMS = (
           "share of the parent's gain after 20 steps, operator that keeps least", least_kept, (RETENTION,), low=.9),
 )
 
-# %% ../nbs/17a_comparison.ipynb #9ad6e672
+# %% ../nbs/17a_comparison.ipynb #55e8443c
 SWITCHES = {  # claim -> with, without
     "Evolution helps": ("populora-4x4", "no-evolution"), "Replacing the lowest rated beats replacing anyone": ("populora-4x4", "random-replacement"),
     "Near-even pairs beat uniform ones": ("populora-4x4", "uniform-matching"), "R-Diverse's penalties help a population": ("map-sam", "populora-4x4"),
@@ -985,7 +995,7 @@ CHALLENGER_CLAIMS = (
 )
 CLAIMS = POPULATION_CLAIMS + SWITCH_CLAIMS + CHALLENGER_CLAIMS
 
-# %% ../nbs/17a_comparison.ipynb #5df248f3
+# %% ../nbs/17a_comparison.ipynb #7d72cf83
 SUPPORTED, NOT_SUPPORTED, NOT_TESTABLE = "supported", "not supported", "not testable at this scale"
 LEAST_SEEDS = 3  # of each variant
 
@@ -1014,7 +1024,7 @@ def evidence(
     remarks = [f"{n} {why}" for why, n in lost.items() if n]
     return values, f"{variant}: {len(values)} of {LEAST_SEEDS} seeds" + (f" ({', '.join(remarks)})" if remarks else "")
 
-# %% ../nbs/17a_comparison.ipynb #fab7e048
+# %% ../nbs/17a_comparison.ipynb #b9fb5188
 def judge(
     claim: Claim,
     groups: Mapping[str, Sequence[Run]],  # variant -> runs
@@ -1039,14 +1049,14 @@ def verdicts(
     groups = by_variant(runs)
     return [judge(claim, groups, retention) for claim in claims]
 
-# %% ../nbs/17a_comparison.ipynb #91477a1a
+# %% ../nbs/17a_comparison.ipynb #fb7729f3
 def verdict_table(
     found: Sequence[Verdict],
 ) -> Table:  # one row a claim
     "Verdicts as a table."
     return make_table([one._asdict() for one in found])
 
-# %% ../nbs/17a_comparison.ipynb #56a7c380
+# %% ../nbs/17a_comparison.ipynb #7ca9a500
 def load_json(
     folder: str | Path,  # of a plan
     part: str,  # "retention", "crossplay" or "ranks"
@@ -1063,13 +1073,15 @@ def comparison_figures(
     "Every figure that these runs can give."
     sized = [run for group in sizes_in(runs).values() for run in group]
     several = len(sizes_in(runs)) > 1
+    challengers, others = ([run for run in runs if (run.system in CHALLENGERS) == asked] for asked in (True, False))  # their held-out sets differ
     plan = {
-        "anchor_by_variant": (any(isfinite(anchor_ends(run).end) for run in runs), partial(anchor_by_variant, runs)),
+        "anchor_by_variant": (any(isfinite(anchor_ends(run).end) for run in others), partial(anchor_by_variant, others)),
+        "held_out_by_variant": (any(isfinite(anchor_ends(run).end) for run in challengers), partial(anchor_by_variant, challengers)),
         "size_ablation": (several, partial(size_ablation, runs)),
         "problem_spread": (several and all(problems_seen(run) for run in sized), partial(problem_spread, runs)),
         "wall_clock": (several and all(run.timings for run in sized), partial(wall_clock, runs)),
         "settling": (any(re.fullmatch(r"k\d+", name) for name in by_variant(runs)), partial(settling, runs)),
-        "population_health": (any(run.matches for run in runs), partial(population_health, runs, ranks)),
+        "population_health": (any(run.matches for group in healthy(runs).values() for run in group), partial(population_health, runs, ranks)),
         "cross_play": (bool(crossplay), partial(cross_play_matrix, crossplay or {})),
     }
     return {name: draw for name, (possible, draw) in plan.items() if possible}
@@ -1085,7 +1097,7 @@ def comparison_tables(
               "verdicts": verdict_table(verdicts(runs, retention))}
     return {name: table for name, table in tables.items() if table.rows}
 
-# %% ../nbs/17a_comparison.ipynb #cefe1e71
+# %% ../nbs/17a_comparison.ipynb #1c7d34b6
 def save_tables(
     tables: Mapping[str, Table],
     out_dir: str | Path,  # made if it does not exist
