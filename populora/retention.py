@@ -6,7 +6,7 @@
 __all__ = ['attempts', 'solve_rates', 'practise_together', 'make_children', 'retention', 'kept_share', 'retention_table',
            'save_retention', 'is_complete', 'retention_runs']
 
-# %% ../nbs/13a_retention.ipynb #365d1235
+# %% ../nbs/13a_retention.ipynb #d6dd4f2f
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from .runs import RewardConfig, SolvingConfig, derive_seed
 from .training import Attempt, Row, check_answers, experiences, mean, sampling
 from .verifier import Sandbox
 
-# %% ../nbs/13a_retention.ipynb #3240662f
+# %% ../nbs/13a_retention.ipynb #ed234019
 def attempts(
     base: Base,
     engine, # a rollout engine
@@ -53,7 +53,7 @@ def solve_rates(
     known = [row for row in rows if row.reward == row.reward]
     return {member: mean(row.reward == 1 for row in known if row.member == member) for member in dict.fromkeys(row.member for row in rows)}
 
-# %% ../nbs/13a_retention.ipynb #b399da7c
+# %% ../nbs/13a_retention.ipynb #7fc855b1
 def practise_together(
     base: Base,
     population: LoraPopulation,
@@ -75,7 +75,7 @@ def practise_together(
         learner.step(experiences(rows, RewardConfig(shift=False)))
     return curves
 
-# %% ../nbs/13a_retention.ipynb #644ed29f
+# %% ../nbs/13a_retention.ipynb #6ab8cf90
 def make_children(
     parents: Sequence[Adapter], # the fitter first
     operators: Sequence[str],
@@ -85,7 +85,7 @@ def make_children(
     "Some children of every operator."
     return {f"{name}.{i}": OPERATORS[name](list(parents), torch_rng(seed, "child", name, i)) for name in operators for i in range(children)}
 
-# %% ../nbs/13a_retention.ipynb #0e7d5e6d
+# %% ../nbs/13a_retention.ipynb #ca5c278f
 def retention(
     base: Base,
     problems: Sequence[Problem], # what the parents learn
@@ -121,7 +121,7 @@ def retention(
     families = {name: [curves[f"{name}.{i}"] for i in range(children)] for name in operators}
     return {"base": start, "parents": [grown[name] for name in order], "children": families, "fresh": curves["fresh"], "settings": settings}
 
-# %% ../nbs/13a_retention.ipynb #da66ba13
+# %% ../nbs/13a_retention.ipynb #5368b0d1
 def kept_share(
     record: Mapping, # of `retention`
     operator: str, # or "fresh"
@@ -145,7 +145,7 @@ def retention_table(
     table = sorted(((name, kept(name)) for name in names), key=lambda entry: -entry[1][0])
     return "\n".join([*lines, *(f"{name:26}" + "".join(f"{share:10.2f}" for share in shares) for name, shares in table)])
 
-# %% ../nbs/13a_retention.ipynb #c53e4cc6
+# %% ../nbs/13a_retention.ipynb #01ed8a99
 def save_retention(
     records: Sequence[Mapping], # of `retention`, one a seed
     folder: str | Path, # made if it does not exist
@@ -156,7 +156,7 @@ def save_retention(
     path.write_text(json.dumps(list(records), indent=1) + "\n")
     return path
 
-# %% ../nbs/13a_retention.ipynb #faeabc1c
+# %% ../nbs/13a_retention.ipynb #3648aa1f
 def is_complete(
     record: Mapping, # of `retention`
 ) -> bool: # False: time ran out
@@ -189,6 +189,6 @@ def retention_runs(
             aside.write_text(json.dumps(record) + "\n")
             aside.replace(path)
         records.append(record)
-        say(f"seed {seed}: {'complete' if is_complete(record) else 'OUT OF TIME'}, steps {len(record['parents'][0]) - 1} + {len(record['fresh']) - 1}, "
-            f"{time.monotonic() - begin:.0f} s")
+        taken = f"steps {len(record['parents'][0]) - 1} + {len(record['fresh']) - 1}, {time.monotonic() - begin:.0f} s"
+        say(f"seed {seed}: {'complete' if is_complete(record) else 'OUT OF TIME'}, {taken}")
     return records
