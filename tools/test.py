@@ -20,7 +20,8 @@ BIN = Path(sys.executable).parent
 def run(command: list[str], limit: float, env: dict | None = None) -> tuple[bool, str]:
     "Run one command in the repository's root; whether it succeeded, and what it printed."
     try:
-        done = subprocess.run(command, cwd=ROOT, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL, timeout=limit,
+        settings = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, **(env or {})}
+        done = subprocess.run(command, cwd=ROOT, env=settings, stdin=subprocess.DEVNULL, timeout=limit,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     except subprocess.TimeoutExpired as error:
         return False, f"stopped after {limit:.0f} s\n{error.stdout or ''}"
