@@ -11,7 +11,7 @@ __all__ = ['HIDDEN', 'VOID', 'KIND_WORDS', 'REASONS', 'MACHINE', 'MANY', 'POLICY
            'exploit_rows', 'refusal_rows', 'machine_words', 'run_rows', 'fold', 'head_html', 'by_system', 'sections',
            'report_html', 'gather_runs', 'write_report']
 
-# %% ../nbs/17b_report.ipynb #4ba417cc
+# %% ../nbs/17b_report.ipynb #5ab14653
 import base64
 import html
 import io
@@ -33,7 +33,7 @@ from populora.figures import (
     plan_figures, summary_table, valid_so_far,
 )
 
-# %% ../nbs/17b_report.ipynb #98eaa3f7
+# %% ../nbs/17b_report.ipynb #f9a8eebd
 class Html(str):
     "Text that is HTML already; any other string is escaped where it is used."
 
@@ -70,7 +70,7 @@ def tag(
     words = "".join(f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items() if value is not None)
     return Html(f"<{name}{words}>") if name in VOID else Html(f"<{name}{words}>{join(*content)}</{name}>")
 
-# %% ../nbs/17b_report.ipynb #c7463e5d
+# %% ../nbs/17b_report.ipynb #cbe56564
 def clip(
     text: Any,  # what a model wrote; None: nothing
     lines: int = 24,  # to keep
@@ -90,7 +90,7 @@ def decimals(
     value = number(value)
     return f"{value:.{places}f}" if isfinite(value) else "-"
 
-# %% ../nbs/17b_report.ipynb #6dbf0f04
+# %% ../nbs/17b_report.ipynb #3ccd8c90
 def table_html(
     rows: Sequence[dict],  # equal keys
     caption: str | None = None,  # above the table
@@ -105,7 +105,7 @@ def table_html(
     table = tag("table", title, tag("thead", head), tag("tbody", *body))
     return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption or "table")
 
-# %% ../nbs/17b_report.ipynb #3789d8ef
+# %% ../nbs/17b_report.ipynb #aaedcecb
 class Picture(NamedTuple):
     "A figure as a page shows it."
     data: bytes  # a PNG file
@@ -120,7 +120,8 @@ def picture_of(
     dpi: int = 170,  # dots an inch
 ) -> Picture:
     "Render a figure, its caption apart."
-    caption = " ".join(figure.get_supxlabel().split())
+    caption = re.sub(r"(\w-)\n", r"\1", figure.get_supxlabel())  # a line may have been broken behind a hyphen
+    caption = " ".join(caption.split())
     figure.supxlabel("")
     buffer, small = io.BytesIO(), io.BytesIO()
     with matplotlib.rc_context(STYLE): figure.savefig(buffer, format="png", dpi=dpi, bbox_inches="tight", pad_inches=.08)
@@ -129,7 +130,7 @@ def picture_of(
     titles = [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes]
     return Picture(small.getvalue(), *image.size, caption, "; ".join(" ".join(title.split()) for title in titles if title))
 
-# %% ../nbs/17b_report.ipynb #89bbe19c
+# %% ../nbs/17b_report.ipynb #bdee9f6b
 def choose_portraits(
     runs: Sequence[Run],
     most: int = 2,  # of each system
@@ -176,7 +177,7 @@ def figures_html(
         note = tag("p", f"Figures of single runs are drawn for the first {portraits} runs of each system: {names}.", class_="note")
     return join(note, *(figure_html(name, draw, i) for i, (name, draw) in enumerate(plan.items(), 1)))
 
-# %% ../nbs/17b_report.ipynb #112fa347
+# %% ../nbs/17b_report.ipynb #fbc6ca1b
 KIND_WORDS = {"code_o": "predict the output", "code_i": "find an input", "code_f": "write the program"}
 REASONS = {  # reason in the records -> words
     "error": "it raises an exception", "syntax": "it is not Python", "no_input": "no input was given", "timeout": "it runs too long",
@@ -213,7 +214,7 @@ def body_html(
     labels = f"voted  {clip(record['label'], 4, 300)}\ntruth  {clip(record.get('truth'), 4, 300)}"
     return join(program, message, calls, tag("pre", tag("code", labels), class_="calls"))
 
-# %% ../nbs/17b_report.ipynb #5a39cb42
+# %% ../nbs/17b_report.ipynb #a6748e84
 def rate_html(
     words: str,  # what is measured
     value: float,  # between 0 and 1
@@ -245,7 +246,7 @@ def card_html(
     if not is_valid(record): facts.append(tag("span", "refused: ", reason_words(record.get("reason")), class_="refused"))
     return tag("article", head, body_html(record), tag("footer", *facts), class_="card" if is_valid(record) else "card invalid")
 
-# %% ../nbs/17b_report.ipynb #f769ae89
+# %% ../nbs/17b_report.ipynb #40f6c63c
 def lot(
     record: dict,  # a line of problems.jsonl
 ) -> str:  # a hash; the smallest wins
@@ -287,7 +288,7 @@ def choose_samples(
     early, late = ({name: chosen[name] for name in usual if name in chosen} for chosen in found.values())
     return Samples((steps[0], steps[n - 1]), (steps[-n], steps[-1]), early, late)
 
-# %% ../nbs/17b_report.ipynb #59e05fb0
+# %% ../nbs/17b_report.ipynb #0945de06
 def span_words(
     first: int,  # step
     last: int,  # step
@@ -309,7 +310,7 @@ def samples_html(
     cells += column(f"Late: {span_words(*chosen.late_steps)}", chosen.late) if late else [tag("h3", "Late: not yet")]
     return tag("div", *cells, class_="pair columns", style=f"--rows:{len(groups) + 1}")
 
-# %% ../nbs/17b_report.ipynb #bf99b6e4
+# %% ../nbs/17b_report.ipynb #0585a245
 def choose_extremes(
     records: Sequence[dict],  # lines of problems.jsonl
     most: int = 2,  # of each sort
@@ -341,7 +342,7 @@ def extremes_html(
     if not chosen: return tag("p", "No valid problem has been recorded yet.", class_="none")
     return tag("div", *(tag("div", tag("h3", title), *map(card_html, records), class_="stack") for title, records in chosen.items()), class_="pair")
 
-# %% ../nbs/17b_report.ipynb #102db09a
+# %% ../nbs/17b_report.ipynb #6dcd052d
 def rating_words(
     rating: Any,  # [mu, sigma], or None
 ) -> str:
@@ -380,7 +381,7 @@ def births_html(
         if left > 0: pieces.append(tag("p", f"Births after these that are not shown: {left}.", class_="note"))
     return join(*pieces)
 
-# %% ../nbs/17b_report.ipynb #3c816db4
+# %% ../nbs/17b_report.ipynb #ab2ad44f
 def exploit_rows(
     runs: Sequence[Run],  # with valid proposals counted in metrics.jsonl
 ) -> list[dict[str, str]]:  # one row an exploit, one column a system
@@ -413,7 +414,7 @@ def refusal_rows(
         return f"{counts[label][name]} of {len(groups[label])} ({counts[label][name] / len(groups[label]):.1%})" if groups[label] else "-"
     return [{"refused because": reason_words(name)} | {label: cell(label, name) for label in groups} for name in reasons]
 
-# %% ../nbs/17b_report.ipynb #e49c0e1c
+# %% ../nbs/17b_report.ipynb #c1935ba4
 MACHINE = {  # key of the environment that may be shown -> word beside its value
     "system": "", "machine": "", "cpus": "CPUs", "gpu": "", "gpus": "GPUs", "cuda": "CUDA", "python": "Python", "torch": "torch",
     "transformers": "transformers", "peft": "peft", "vllm": "vllm", "populora": "populora",
@@ -453,7 +454,7 @@ def fold(
     "A part of the page that a reader can open and close."
     return tag("details", tag("summary", title), content, open=None if folded else "")
 
-# %% ../nbs/17b_report.ipynb #331218e4
+# %% ../nbs/17b_report.ipynb #8aad2817
 def head_html(
     runs: Sequence[Run],
     title: str,  # of the page
@@ -473,7 +474,7 @@ def head_html(
     names = ", ".join(labels) if len(labels) <= MANY else f"{', '.join(labels[:MANY])} and {len(labels) - MANY} more"
     return tag("header", tag("p", "populora", class_="brand"), tag("h1", title), tag("p", names, class_="lead"), grid, *lists, class_="top")
 
-# %% ../nbs/17b_report.ipynb #6f79dd06
+# %% ../nbs/17b_report.ipynb #c50763de
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 BASICS = """
 :root{color-scheme:light dark;--ink:#1d2126;--soft:#59616b;--line:#dde1e6;--paper:#fbfbf9;--card:#fff;--code:#f3f4f1;
@@ -507,7 +508,7 @@ summary{cursor:pointer;font-weight:600}
 .foot{padding-top:2rem;padding-bottom:3rem;color:var(--soft);font-size:.88rem}
 """
 
-# %% ../nbs/17b_report.ipynb #e68b1d66
+# %% ../nbs/17b_report.ipynb #25b38d1c
 PARTS = """
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(8rem,1fr));gap:1px;margin:0 0 1.5rem;background:var(--line);
 border:1px solid var(--line);border-radius:8px;overflow:hidden}
@@ -517,10 +518,10 @@ dd{margin:0;font-size:1.45rem;font-weight:600;font-variant-numeric:tabular-nums}
 .scroll{overflow-x:auto;margin:.8rem 0 1.4rem;max-width:100%}
 table{border-collapse:collapse;font-size:.9rem;font-variant-numeric:tabular-nums;min-width:min(100%,34rem)}
 caption{text-align:left;font-weight:600;padding:.2rem 0 .4rem}
-th,td{text-align:left;padding:.36rem 1.6rem .36rem 0;border-bottom:1px solid var(--line);vertical-align:top}
+th,td{text-align:left;padding:.36rem 1.1rem .36rem 0;border-bottom:1px solid var(--line);vertical-align:top}
 thead th{color:var(--soft);font-weight:600;white-space:nowrap;border-bottom-width:2px}
 tbody th{font-weight:400}
-td{white-space:nowrap}
+tbody th,td{white-space:nowrap}
 tbody tr:hover{background:var(--code)}
 figure{margin:0 0 2.6rem}
 .plate{background:#fff;border:1px solid var(--line);border-radius:8px;padding:.6rem;max-width:54rem;overflow-x:auto}
@@ -548,7 +549,7 @@ font:.82rem/1.5 var(--mono);tab-size:4;unicode-bidi:plaintext}
 .bar i{display:block;height:100%;background:var(--accent)}
 """
 
-# %% ../nbs/17b_report.ipynb #5b4a9db7
+# %% ../nbs/17b_report.ipynb #21fcaffa
 MEDIA = """
 @media(max-width:44rem){
 .pair{grid-template-columns:minmax(0,1fr)}
@@ -557,7 +558,7 @@ MEDIA = """
 .top{padding-top:1.5rem}
 .plate{padding:.3rem}
 .plate img{min-width:34rem}
-td{white-space:normal;min-width:6rem}
+tbody th,td{white-space:normal;min-width:6rem}
 th,td{padding-right:1rem}
 .tiles{grid-template-columns:repeat(2,1fr)}
 .tiles div:last-child:nth-child(odd){grid-column:span 2}
@@ -571,13 +572,13 @@ section{padding-top:1.4rem}
 h2,h3{break-after:avoid}
 pre{max-height:none;white-space:pre-wrap}
 .scroll{overflow:visible}
-td{white-space:normal}
+tbody th,td{white-space:normal}
 *{print-color-adjust:exact;-webkit-print-color-adjust:exact}
 }
 """
 SHEET = BASICS + PARTS + MEDIA
 
-# %% ../nbs/17b_report.ipynb #2c68184d
+# %% ../nbs/17b_report.ipynb #620751e9
 def by_system(
     runs: Sequence[Run],
     show: Callable[[Run], Html],  # what is shown of a run
@@ -605,15 +606,15 @@ def sections(
     return {
         "results": ("Results", f"{several}An arrow leads from the beginning of a run to its end.", tables),
         "figures": ("Figures", "Comparisons first, then single runs.", pictures),
-        "problems": ("Problems, early and late", "One of each kind and one refused, from the first and the last fifth of the steps, drawn by lot.",
+        "problems": ("Problems, early and late", "One of each sort, from the first and the last fifth of the steps, drawn by lot.",
                      by_system(runs, samples_html)),
         "extremes": ("Best and worst problems", "What paid the proposer most and least, and what was always or never solved.",
                      by_system(runs, extremes_html)),
         "births": ("Births", "Who replaced whom. Ratings are TrueSkill means ± standard deviations.", births_html(runs)),
-        "exploits": ("What teachers exploit", "Valid but empty problems, with their share at the beginning and at the end; then the refusals.", tricks),
+        "exploits": ("What teachers exploit", "Valid but empty problems, their share at the beginning and at the end; then the refusals.", tricks),
     }
 
-# %% ../nbs/17b_report.ipynb #d6ecc022
+# %% ../nbs/17b_report.ipynb #700581ad
 def report_html(
     runs: Sequence[Run],  # at least one
     title: str = "What these runs did",  # of the page
@@ -626,14 +627,14 @@ def report_html(
     parts = sections(runs, portraits, figures)
     links = tag("nav", tag("ul", *(tag("li", tag("a", name, href=f"#{key}")) for key, (name, _, _) in parts.items())), aria_label="Sections")
     body = [tag("section", tag("h2", name), tag("p", words, class_="note"), content, id=key) for key, (name, words, content) in parts.items()]
-    origin = "Made from run folders by populora report. Programs and questions on this page were written by language models and are shown as text."
+    origin = "Made from run folders by populora report. Programs and questions on it were written by language models and are shown as text."
     foot = tag("footer", origin, class_="foot")
     head = join(tag("meta", charset="utf-8"), tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
                 tag("meta", name="viewport", content="width=device-width, initial-scale=1"), tag("title", title), tag("style", Html(SHEET)))
     page = join(tag("head", head), tag("body", head_html(runs, title), links, tag("main", *body), foot), by="\n")
     return "<!DOCTYPE html>\n" + tag("html", page, lang="en") + "\n"
 
-# %% ../nbs/17b_report.ipynb #5cf0aa39
+# %% ../nbs/17b_report.ipynb #e37c95b8
 SEED = r"-s(eed)?\d+$"  # the end of a folder's name that tells seeds apart
 
 
