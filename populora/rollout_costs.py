@@ -7,7 +7,7 @@ __all__ = ['CHILD', 'VLLM_ROWS', 'ROLLOUT_CASES', 'rollout_requests', 'peft_team
            'vllm_child', 'vllm_job', 'run_vllm', 'vllm_rows', 'rollout_floor', 'bench_case', 'bench_rollouts',
            'rollouts_table']
 
-# %% ../nbs/14b_rollout_costs.ipynb #583f34d4
+# %% ../nbs/14b_rollout_costs.ipynb #b3472ef5
 import inspect
 import json
 import os
@@ -30,7 +30,7 @@ from .lora import LoraPopulation
 from .rollouts import Request, TorchEngine
 from .vllm_engine import capture_sizes, lora_rank
 
-# %% ../nbs/14b_rollout_costs.ipynb #790de491
+# %% ../nbs/14b_rollout_costs.ipynb #615bf71f
 def rollout_requests(
     names: Sequence[str],  # members, in turn
     prompts: int,  # how many
@@ -45,7 +45,7 @@ def rollout_requests(
     owners = [names[i * len(names) // prompts] for i in range(prompts)]
     return [Request(rng.integers(2, vocab, length), name, max_tokens=tokens, temperature=temperature, seed=i) for i, name in enumerate(owners)]
 
-# %% ../nbs/14b_rollout_costs.ipynb #831633a3
+# %% ../nbs/14b_rollout_costs.ipynb #0aa258be
 @contextmanager
 def peft_team(
     population: LoraPopulation,  # closed here, its base goes into peft and comes back clean
@@ -77,7 +77,7 @@ def hf_generate(
                              eos_token_id=None, **sampling, **({"adapter_names": [q.member for q in requests]} if mixed else {}))
     return out[:, ids.shape[1]:]
 
-# %% ../nbs/14b_rollout_costs.ipynb #6512118f
+# %% ../nbs/14b_rollout_costs.ipynb #f884cdb8
 def time_ours(
     engine,  # any rollout engine
     requests: Sequence[Request],
@@ -111,7 +111,7 @@ def time_generate(
     step = max(taken[1] - taken[0], 0.0) / (short[1] - short[0])
     return {"seconds": (taken[0] + step * max(tokens - short[0], 0)) * len(requests) / len(batch), "rows": len(batch), "step_ms": step * 1e3}
 
-# %% ../nbs/14b_rollout_costs.ipynb #8229e7c1
+# %% ../nbs/14b_rollout_costs.ipynb #2402d254
 def vllm_child(
     job: dict,  # of `vllm_job`
 ) -> dict:  # "seconds" of all prompts, "start_seconds", "version"; or "skipped"
@@ -137,7 +137,7 @@ def vllm_child(
     if taken < 10: taken = min(taken, run(job["asked"], job["tokens"])[0])
     return {"seconds": taken, "start_seconds": began - start, "version": vllm.__version__, "ids": made[:job["keep"]]}
 
-# %% ../nbs/14b_rollout_costs.ipynb #e61b654d
+# %% ../nbs/14b_rollout_costs.ipynb #cad6e112
 def vllm_job(
     base,  # a Base
     population: LoraPopulation,
@@ -158,12 +158,12 @@ def vllm_job(
     compiled = {"compilation_config": {"cudagraph_capture_sizes": capture_sizes(rows)}} if model.device.type == "cuda" else {}
     options = dict(model=str(folder/"base"), load_format="dummy" if dummy else "auto", skip_tokenizer_init=True,
                    dtype=str(model.dtype).removeprefix("torch."), max_model_len=len(first.prompt_ids) + first.max_tokens, max_num_seqs=rows,
-                   gpu_memory_utilization=memory, enable_prefix_caching=False, generation_config="vllm", seed=0, enable_lora=True, max_loras=len(names), max_cpu_loras=len(names),
-                   max_lora_rank=lora_rank(population.rank), **compiled)
+                   gpu_memory_utilization=memory, enable_prefix_caching=False, generation_config="vllm", seed=0,
+                   enable_lora=True, max_loras=len(names), max_cpu_loras=len(names), max_lora_rank=lora_rank(population.rank), **compiled)
     return {"options": options, "adapters": {name: str(folder/"adapters"/name) for name in names}, "tokens": first.max_tokens, "keep": keep,
             "temperature": first.temperature, "asked": [[list(map(int, q.prompt_ids)), names.index(q.member)] for q in requests]}
 
-# %% ../nbs/14b_rollout_costs.ipynb #b38b6c87
+# %% ../nbs/14b_rollout_costs.ipynb #053ff01e
 CHILD = """import json, sys
 {source}
 if __name__ == "__main__":
@@ -183,7 +183,8 @@ def run_vllm(
     (folder/"job.json").write_text(json.dumps(job))
     (folder/"found.json").unlink(missing_ok=True)
     settings = dict(VLLM_NO_USAGE_STATS="1", HF_HUB_OFFLINE="1", VLLM_LOGGING_LEVEL="WARNING", VLLM_USE_FLASHINFER_SAMPLER="0")
-    words = [python or os.environ.get("POPULORA_VLLM_PYTHON") or sys.executable, *(str(folder/name) for name in ("child.py", "job.json", "found.json"))]
+    program = python or os.environ.get("POPULORA_VLLM_PYTHON") or sys.executable
+    words = [program, *(str(folder/name) for name in ("child.py", "job.json", "found.json"))]
     with open(folder/"log.txt", "w") as log:
         try: child = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=os.environ | settings,
                                       start_new_session=True)
@@ -199,7 +200,7 @@ def run_vllm(
     said = (folder/"log.txt").read_text(errors="replace").strip().splitlines()
     return {"failed": f"exit status {status}: {said[-1][:200] if said else 'it said nothing'}"}
 
-# %% ../nbs/14b_rollout_costs.ipynb #c7548eae
+# %% ../nbs/14b_rollout_costs.ipynb #deac3131
 VLLM_ROWS = (256, 1024)  # max_num_seqs
 
 def vllm_rows(
@@ -226,7 +227,7 @@ def vllm_rows(
             yield {"engine": "vllm", "rows": rows, "seconds": None} | found
             if "skipped" in found: return
 
-# %% ../nbs/14b_rollout_costs.ipynb #4d72d129
+# %% ../nbs/14b_rollout_costs.ipynb #551c7454
 def rollout_floor(
     model: nn.Module,  # the base
     rows: int,  # samples at a time
@@ -242,7 +243,7 @@ def rollout_floor(
     cache = rows * (prompt + tokens / 2) * 2 * config.num_key_value_heads * head_dim * config.num_hidden_layers
     return tokens * size * (weights + adapters + cache + 2 * rows * config.vocab_size) / bandwidth
 
-# %% ../nbs/14b_rollout_costs.ipynb #4cc19fbd
+# %% ../nbs/14b_rollout_costs.ipynb #0a589c57
 ROLLOUT_CASES = (("tiny", 2048, 256), ("smollm2", 2048, 256), ("qwen7b", 512, 64))  # base, prompts, new tokens
 
 def bench_case(
@@ -280,7 +281,7 @@ def bench_case(
             if late(): return
             yield row("generate, " + ("mixed" if mixed else "in turn"), unless_full(time_generate, model, asked, rows, mixed, device))
 
-# %% ../nbs/14b_rollout_costs.ipynb #761c095c
+# %% ../nbs/14b_rollout_costs.ipynb #f00923f5
 def bench_rollouts(
     cases: Sequence[tuple[str, int, int]] = ROLLOUT_CASES,  # base, prompts, new tokens
     members: int = 8,
