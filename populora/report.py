@@ -11,7 +11,7 @@ __all__ = ['HIDDEN', 'VOID', 'KIND_WORDS', 'REASONS', 'MACHINE', 'MANY', 'POLICY
            'exploit_rows', 'refusal_rows', 'machine_words', 'run_rows', 'fold', 'head_html', 'by_system', 'sections',
            'report_html', 'gather_runs', 'write_report']
 
-# %% ../nbs/17b_report.ipynb #5ab14653
+# %% ../nbs/17b_report.ipynb #1abb8d30
 import base64
 import html
 import io
@@ -33,7 +33,7 @@ from populora.figures import (
     plan_figures, summary_table, valid_so_far,
 )
 
-# %% ../nbs/17b_report.ipynb #f9a8eebd
+# %% ../nbs/17b_report.ipynb #d471f5d1
 class Html(str):
     "Text that is HTML already; any other string is escaped where it is used."
 
@@ -70,7 +70,7 @@ def tag(
     words = "".join(f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in attributes.items() if value is not None)
     return Html(f"<{name}{words}>") if name in VOID else Html(f"<{name}{words}>{join(*content)}</{name}>")
 
-# %% ../nbs/17b_report.ipynb #cbe56564
+# %% ../nbs/17b_report.ipynb #31f08c6e
 def clip(
     text: Any,  # what a model wrote; None: nothing
     lines: int = 24,  # to keep
@@ -90,7 +90,7 @@ def decimals(
     value = number(value)
     return f"{value:.{places}f}" if isfinite(value) else "-"
 
-# %% ../nbs/17b_report.ipynb #3ccd8c90
+# %% ../nbs/17b_report.ipynb #f6ea8a68
 def table_html(
     rows: Sequence[dict],  # equal keys
     caption: str | None = None,  # above the table
@@ -105,7 +105,7 @@ def table_html(
     table = tag("table", title, tag("thead", head), tag("tbody", *body))
     return tag("div", table, class_="scroll", tabindex="0", role="region", aria_label=caption or "table")
 
-# %% ../nbs/17b_report.ipynb #aaedcecb
+# %% ../nbs/17b_report.ipynb #1877d68b
 class Picture(NamedTuple):
     "A figure as a page shows it."
     data: bytes  # a PNG file
@@ -130,7 +130,7 @@ def picture_of(
     titles = [axes.get_title(loc="left") or axes.get_title() for axes in figure.axes]
     return Picture(small.getvalue(), *image.size, caption, "; ".join(" ".join(title.split()) for title in titles if title))
 
-# %% ../nbs/17b_report.ipynb #bdee9f6b
+# %% ../nbs/17b_report.ipynb #336512a9
 def choose_portraits(
     runs: Sequence[Run],
     most: int = 2,  # of each system
@@ -177,7 +177,7 @@ def figures_html(
         note = tag("p", f"Figures of single runs are drawn for the first {portraits} runs of each system: {names}.", class_="note")
     return join(note, *(figure_html(name, draw, i) for i, (name, draw) in enumerate(plan.items(), 1)))
 
-# %% ../nbs/17b_report.ipynb #fbc6ca1b
+# %% ../nbs/17b_report.ipynb #bd8d046d
 KIND_WORDS = {"code_o": "predict the output", "code_i": "find an input", "code_f": "write the program"}
 REASONS = {  # reason in the records -> words
     "error": "it raises an exception", "syntax": "it is not Python", "no_input": "no input was given", "timeout": "it runs too long",
@@ -214,7 +214,7 @@ def body_html(
     labels = f"voted  {clip(record['label'], 4, 300)}\ntruth  {clip(record.get('truth'), 4, 300)}"
     return join(program, message, calls, tag("pre", tag("code", labels), class_="calls"))
 
-# %% ../nbs/17b_report.ipynb #a6748e84
+# %% ../nbs/17b_report.ipynb #b4d03ad5
 def rate_html(
     words: str,  # what is measured
     value: float,  # between 0 and 1
@@ -246,7 +246,7 @@ def card_html(
     if not is_valid(record): facts.append(tag("span", "refused: ", reason_words(record.get("reason")), class_="refused"))
     return tag("article", head, body_html(record), tag("footer", *facts), class_="card" if is_valid(record) else "card invalid")
 
-# %% ../nbs/17b_report.ipynb #40f6c63c
+# %% ../nbs/17b_report.ipynb #f32381ff
 def lot(
     record: dict,  # a line of problems.jsonl
 ) -> str:  # a hash; the smallest wins
@@ -288,7 +288,7 @@ def choose_samples(
     early, late = ({name: chosen[name] for name in usual if name in chosen} for chosen in found.values())
     return Samples((steps[0], steps[n - 1]), (steps[-n], steps[-1]), early, late)
 
-# %% ../nbs/17b_report.ipynb #0945de06
+# %% ../nbs/17b_report.ipynb #0db1266e
 def span_words(
     first: int,  # step
     last: int,  # step
@@ -310,7 +310,7 @@ def samples_html(
     cells += column(f"Late: {span_words(*chosen.late_steps)}", chosen.late) if late else [tag("h3", "Late: not yet")]
     return tag("div", *cells, class_="pair columns", style=f"--rows:{len(groups) + 1}")
 
-# %% ../nbs/17b_report.ipynb #0585a245
+# %% ../nbs/17b_report.ipynb #74268ed5
 def choose_extremes(
     records: Sequence[dict],  # lines of problems.jsonl
     most: int = 2,  # of each sort
@@ -324,13 +324,11 @@ def choose_extremes(
     floor = 0. if share == "solve_rate" else min((record[share] for record in tried), default=0.)
     sorts = {"Highest reward": sorted(paid, key=lambda record: -record["reward"]), "Lowest reward": sorted(paid, key=lambda record: record["reward"]),
              always: [record for record in tried if record[share] >= 1], never: [record for record in tried if record[share] <= floor]}
-    chosen = {}
+    chosen, seen = {title: [] for title in sorts}, set()
     for title, ranked in sorts.items():
-        distinct: dict[str, dict] = {}
         for record in ranked:
-            distinct.setdefault(str(record.get("program") or record.get("question")), record)
-            if len(distinct) == most: break
-        chosen[title] = list(distinct.values())
+            text = str(record.get("program") or record.get("question"))
+            if len(chosen[title]) < most and text not in seen: seen.add(text); chosen[title].append(record)
     return chosen
 
 
@@ -342,7 +340,7 @@ def extremes_html(
     if not chosen: return tag("p", "No valid problem has been recorded yet.", class_="none")
     return tag("div", *(tag("div", tag("h3", title), *map(card_html, records), class_="stack") for title, records in chosen.items()), class_="pair")
 
-# %% ../nbs/17b_report.ipynb #6dcd052d
+# %% ../nbs/17b_report.ipynb #491b5df7
 def rating_words(
     rating: Any,  # [mu, sigma], or None
 ) -> str:
@@ -381,7 +379,7 @@ def births_html(
         if left > 0: pieces.append(tag("p", f"Births after these that are not shown: {left}.", class_="note"))
     return join(*pieces)
 
-# %% ../nbs/17b_report.ipynb #ab2ad44f
+# %% ../nbs/17b_report.ipynb #8086d6ca
 def exploit_rows(
     runs: Sequence[Run],  # with valid proposals counted in metrics.jsonl
 ) -> list[dict[str, str]]:  # one row an exploit, one column a system
@@ -414,7 +412,7 @@ def refusal_rows(
         return f"{counts[label][name]} of {len(groups[label])} ({counts[label][name] / len(groups[label]):.1%})" if groups[label] else "-"
     return [{"refused because": reason_words(name)} | {label: cell(label, name) for label in groups} for name in reasons]
 
-# %% ../nbs/17b_report.ipynb #c1935ba4
+# %% ../nbs/17b_report.ipynb #88d77758
 MACHINE = {  # key of the environment that may be shown -> word beside its value
     "system": "", "machine": "", "cpus": "CPUs", "gpu": "", "gpus": "GPUs", "cuda": "CUDA", "python": "Python", "torch": "torch",
     "transformers": "transformers", "peft": "peft", "vllm": "vllm", "populora": "populora",
@@ -454,7 +452,7 @@ def fold(
     "A part of the page that a reader can open and close."
     return tag("details", tag("summary", title), content, open=None if folded else "")
 
-# %% ../nbs/17b_report.ipynb #8aad2817
+# %% ../nbs/17b_report.ipynb #48835a31
 def head_html(
     runs: Sequence[Run],
     title: str,  # of the page
@@ -474,7 +472,7 @@ def head_html(
     names = ", ".join(labels) if len(labels) <= MANY else f"{', '.join(labels[:MANY])} and {len(labels) - MANY} more"
     return tag("header", tag("p", "populora", class_="brand"), tag("h1", title), tag("p", names, class_="lead"), grid, *lists, class_="top")
 
-# %% ../nbs/17b_report.ipynb #c50763de
+# %% ../nbs/17b_report.ipynb #48308366
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 BASICS = """
 :root{color-scheme:light dark;--ink:#1d2126;--soft:#59616b;--line:#dde1e6;--paper:#fbfbf9;--card:#fff;--code:#f3f4f1;
@@ -508,7 +506,7 @@ summary{cursor:pointer;font-weight:600}
 .foot{padding-top:2rem;padding-bottom:3rem;color:var(--soft);font-size:.88rem}
 """
 
-# %% ../nbs/17b_report.ipynb #25b38d1c
+# %% ../nbs/17b_report.ipynb #e5429f27
 PARTS = """
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(8rem,1fr));gap:1px;margin:0 0 1.5rem;background:var(--line);
 border:1px solid var(--line);border-radius:8px;overflow:hidden}
@@ -549,7 +547,7 @@ font:.82rem/1.5 var(--mono);tab-size:4;unicode-bidi:plaintext}
 .bar i{display:block;height:100%;background:var(--accent)}
 """
 
-# %% ../nbs/17b_report.ipynb #21fcaffa
+# %% ../nbs/17b_report.ipynb #f675a641
 MEDIA = """
 @media(max-width:44rem){
 .pair{grid-template-columns:minmax(0,1fr)}
@@ -578,7 +576,7 @@ tbody th,td{white-space:normal}
 """
 SHEET = BASICS + PARTS + MEDIA
 
-# %% ../nbs/17b_report.ipynb #620751e9
+# %% ../nbs/17b_report.ipynb #a540a54a
 def by_system(
     runs: Sequence[Run],
     show: Callable[[Run], Html],  # what is shown of a run
@@ -614,7 +612,7 @@ def sections(
         "exploits": ("What teachers exploit", "Valid but empty problems, their share at the beginning and at the end; then the refusals.", tricks),
     }
 
-# %% ../nbs/17b_report.ipynb #700581ad
+# %% ../nbs/17b_report.ipynb #faa2aee7
 def report_html(
     runs: Sequence[Run],  # at least one
     title: str = "What these runs did",  # of the page
@@ -634,7 +632,7 @@ def report_html(
     page = join(tag("head", head), tag("body", head_html(runs, title), links, tag("main", *body), foot), by="\n")
     return "<!DOCTYPE html>\n" + tag("html", page, lang="en") + "\n"
 
-# %% ../nbs/17b_report.ipynb #e37c95b8
+# %% ../nbs/17b_report.ipynb #caf3637b
 SEED = r"-s(eed)?\d+$"  # the end of a folder's name that tells seeds apart
 
 
