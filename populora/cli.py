@@ -6,15 +6,18 @@
 __all__ = ['PROBES', 'EXTRAS', 'CHECKS', 'BENCHES', 'COMMANDS', 'add_config_options', 'make_config', 'cores', 'set_threads',
            'check_out', 'check_device', 'run_training', 'steps_done', 'add_train', 'run_train', 'read_config',
            'add_resume', 'run_resume', 'load_runs', 'add_figures', 'run_figures', 'add_summary', 'run_summary',
-           'add_config', 'run_config', 'add_eval', 'run_eval', 'add_demo', 'demo_plan', 'demo_part', 'start_part',
-           'stop_parts', 'part_done', 'train_plan', 'run_demo', 'add_challenger', 'challenger_plan',
-           'run_challenger_command', 'Finding', 'check_python', 'check_torch', 'check_base', 'check_sandbox',
-           'check_isolation', 'check_extras', 'add_doctor', 'run_doctor', 'read_programs', 'bench_table',
-           'verifier_bench', 'add_bench', 'run_bench', 'diversity_bench', 'cost_bench', 'retention_bench',
-           'rollouts_bench', 'Command', 'Parser', 'make_parser', 'unknown_option', 'nearest_command', 'main']
+           'add_report', 'run_report', 'add_config', 'run_config', 'add_warm_start', 'warm_start_config',
+           'run_warm_start', 'add_eval', 'run_eval', 'add_demo', 'demo_plan', 'demo_part', 'start_part', 'stop_parts',
+           'part_done', 'train_plan', 'run_demo', 'add_challenger', 'challenger_plan', 'chosen_variants', 'stop_after',
+           'run_challenger_command', 'add_reproduce', 'chosen_jobs', 'run_plan', 'run_reproduce', 'Finding',
+           'check_python', 'check_torch', 'check_base', 'check_sandbox', 'check_isolation', 'check_extras',
+           'add_doctor', 'run_doctor', 'read_programs', 'bench_table', 'verifier_bench', 'add_bench', 'run_bench',
+           'diversity_bench', 'row_writer', 'cost_bench', 'retention_bench', 'rollouts_bench', 'Command', 'Parser',
+           'make_parser', 'unknown_option', 'nearest_command', 'main']
 
-# %% ../nbs/18_cli.ipynb #dfa38a44
+# %% ../nbs/18_cli.ipynb #90f9af77
 import argparse
+import contextlib
 import difflib
 import json
 import os
@@ -23,14 +26,16 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-# %% ../nbs/18_cli.ipynb #91f5ff33
+# %% ../nbs/18_cli.ipynb #c42e3b3c
 def add_config_options(
     parser: argparse.ArgumentParser,
     default: str | None = "demo",  # preset or file when --config is not given
@@ -58,7 +63,7 @@ def make_config(
     short = [f"{name}={value}" for name, value in (("seed", args.seed), ("run.steps", args.steps)) if value is not None]
     return apply_overrides(config, [*args.overrides, *short])
 
-# %% ../nbs/18_cli.ipynb #6228df8e
+# %% ../nbs/18_cli.ipynb #f4a88b7f
 def cores() -> int:
     "Processor cores that this process may use: affinity and container quota respected."
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -76,7 +81,7 @@ def set_threads(
     import torch
     torch.set_num_threads(threads or min(torch.get_num_threads(), cores()))
 
-# %% ../nbs/18_cli.ipynb #477c7cc6
+# %% ../nbs/18_cli.ipynb #c1e483ba
 def check_out(
     folder: Path,  # made if it does not exist
     fresh: bool = False,  # refuse a folder that holds anything but a start that failed
@@ -99,7 +104,7 @@ def check_device(
     except (RuntimeError, AssertionError):  # torch raises either, by its build
         raise ValueError(f"base.device={name!r}: torch cannot use it here; take cpu, or see: populora doctor") from None
 
-# %% ../nbs/18_cli.ipynb #0676fecd
+# %% ../nbs/18_cli.ipynb #1495bf16
 def run_training(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # the run folder
@@ -126,7 +131,7 @@ def steps_done(
     from populora.runs import read_log
     return max((record["step"] for record in read_log(folder/"metrics.jsonl")), default=0)
 
-# %% ../nbs/18_cli.ipynb #b544c370
+# %% ../nbs/18_cli.ipynb #7d1134dc
 def add_train(parser: argparse.ArgumentParser) -> None:
     "Options of `populora train`."
     add_config_options(parser)
@@ -149,7 +154,7 @@ def run_train(args: argparse.Namespace) -> int:
     if status == 0: print(f"draw it with: populora figures {folder} --out {folder}/figures")
     return status
 
-# %% ../nbs/18_cli.ipynb #c52cf577
+# %% ../nbs/18_cli.ipynb #647b3831
 def read_config(
     folder: Path,  # a run folder
 ):  # PopuloraConfig or AzrConfig
@@ -179,7 +184,7 @@ def run_resume(args: argparse.Namespace) -> int:
     set_threads(args.threads)
     return run_training(config, args.folder, resume=True)
 
-# %% ../nbs/18_cli.ipynb #fe04b650
+# %% ../nbs/18_cli.ipynb #9f20e1b6
 def load_runs(
     folders: Sequence[Path],
 ) -> list:  # Run objects of notebook 17
@@ -190,8 +195,9 @@ def load_runs(
 
 def add_figures(parser: argparse.ArgumentParser) -> None:
     "Options of `populora figures`."
-    parser.add_argument("folders", nargs="+", type=Path, metavar="RUN",
+    parser.add_argument("folders", nargs="*", type=Path, metavar="RUN",
                         help="run folders, or folders of run folders; runs of one system are seeds of one curve")
+    parser.add_argument("--runs", type=Path, metavar="DIR", help="instead: everything of a plan's folder or of its packed records, tables too")
     parser.add_argument("--out", type=Path, default=Path("figures"), metavar="DIR", help="where the files go (default: %(default)s)")
     parser.add_argument("--formats", default="png,svg", metavar="LIST", help="comma-separated: png, svg, pdf (default: %(default)s)")
 
@@ -201,9 +207,15 @@ def run_figures(args: argparse.Namespace) -> int:
     from populora.figures import save_figures
     formats = [form.strip() for form in args.formats.split(",") if form.strip()]
     if not formats: raise ValueError("--formats is empty: give at least one of png, svg, pdf")
-    runs = load_runs(args.folders)
+    if bool(args.folders) == bool(args.runs): raise ValueError("RUN: give run folders, or --runs with a plan's folder, and not both")
+    if args.runs:
+        from populora.plans import draw_records
+        def draw(): return draw_records(args.runs, args.out, formats)
+    else:
+        runs = load_runs(args.folders)
+        def draw(): return save_figures(runs, args.out, formats)
     check_out(args.out)
-    for path in save_figures(runs, args.out, formats): print(path)
+    for path in draw(): print(path)
     return 0
 
 
@@ -220,7 +232,24 @@ def run_summary(args: argparse.Namespace) -> int:
     print(json.dumps(table.rows, indent=1, ensure_ascii=False) if args.json else table.markdown)
     return 0
 
-# %% ../nbs/18_cli.ipynb #e0e32198
+# %% ../nbs/18_cli.ipynb #4fec359e
+def add_report(parser: argparse.ArgumentParser) -> None:
+    "Options of `populora report`."
+    parser.add_argument("folders", nargs="+", type=Path, metavar="RUN", help="run folders, folders of run folders, or the folder of a plan")
+    parser.add_argument("--out", type=Path, default=Path("report.html"), metavar="FILE", help="the page (default: %(default)s)")
+    parser.add_argument("--title", default="What these runs did", help="heading of the page (default: %(default)s)")
+    parser.add_argument("--portraits", type=int, default=2, metavar="N",
+                        help="runs of each system that get figures of their own (default: %(default)s)")
+
+
+def run_report(args: argparse.Namespace) -> int:
+    "Write the page."
+    from populora.report import gather_runs, write_report
+    path = write_report(gather_runs(*args.folders), args.out, args.title, args.portraits)
+    print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
+    return 0
+
+# %% ../nbs/18_cli.ipynb #c513e618
 def add_config(parser: argparse.ArgumentParser) -> None:
     "Options of `populora config`."
     parser.add_argument("name", nargs="?", metavar="NAME|FILE|RUN", help="a preset, a JSON file or a run folder (default: demo)")
@@ -244,7 +273,63 @@ def run_config(args: argparse.Namespace) -> int:
     print(json.dumps(to_dict(config), indent=2) if args.explain is None else describe(config, args.explain))
     return 0
 
-# %% ../nbs/18_cli.ipynb #65b58d3f
+# %% ../nbs/18_cli.ipynb #d6e4ab0b
+def add_warm_start(parser: argparse.ArgumentParser) -> None:
+    "Options of `populora warm-start`."
+    parser.add_argument("--base", default="smollm2", metavar="NAME|FOLDER", help="smollm2, tiny, a folder or a hub id (default: %(default)s)")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="the folder of the new base")
+    parser.add_argument("--template", choices=("chat", "base", "compact"),
+                        help="the form to learn (default: what the base speaks; compact is the shortest)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="limit on the training's wall clock, short for --set seconds=S")
+    parser.add_argument("--n", type=int, metavar="N", help="proposals a kind, measured before and after; 0: none; short for --set measured=N")
+    parser.add_argument("--seed", type=int, help="short for --set seed=N")
+    parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE",
+                        help="change one option of the recipe, such as tokens=5e7 or lr=1e-3; may be repeated")
+    parser.add_argument("--device", default="cpu", help="torch device (default: %(default)s)")
+    parser.add_argument("--workers", type=int, help="processes that generate documents and check programs (default: one a core)")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in the folder, if there is one")
+    parser.add_argument("--threads", type=int, help="threads for torch (default: no more than there are cores)")
+
+
+def warm_start_config(args: argparse.Namespace): # a WarmStartConfig
+    "The recipe that a command line asks for."
+    from dataclasses import fields
+    from populora.warm_start import WarmStartConfig
+    types, chosen = {f.name: {"int": int, "float": float}.get(getattr(f.type, "__name__", f.type), str) for f in fields(WarmStartConfig)}, {}
+    short = [f"{name}={value}" for name, value in (("seconds", args.seconds), ("measured", args.n), ("seed", args.seed)) if value is not None]
+    for override in [*args.overrides, *short]:
+        name, equals, text = override.partition("=")
+        if not equals: raise ValueError(f"--set {override}: must look like KEY=VALUE")
+        if name not in types:
+            near = difflib.get_close_matches(name, types, 1, .5)
+            raise ValueError(f"--set {override}: no such option; {f'did you mean {near[0]}?' if near else 'the options are ' + ', '.join(types)}")
+        try: value = float(text) if types[name] is not str else text
+        except ValueError: raise ValueError(f"--set {override}: must be a number") from None
+        if types[name] is int and not value.is_integer(): raise ValueError(f"--set {override}: must be a whole number")
+        chosen[name] = types[name](value)
+    return WarmStartConfig(**chosen)
+
+# %% ../nbs/18_cli.ipynb #7184c51b
+def run_warm_start(args: argparse.Namespace) -> int:
+    "Warm-start a base, and print the table of its goals."
+    config, workers = warm_start_config(args), args.workers or cores()
+    if workers < 1: raise ValueError(f"--workers {args.workers}: must be >= 1")
+    set_threads(args.threads)
+    check_out(args.out)
+    check_device(args.device)
+    from populora.bases import load_base
+    from populora.verifier import Sandbox
+    from populora.warm_start import describe, goal_table, warm_start
+    say = lambda event: print(json.dumps(event), file=sys.stderr, flush=True)
+    base = load_base(args.base, args.device, template=args.template)
+    with Sandbox(workers=workers) as box: warm_start(base, config, args.out, box, args.resume, workers if workers > 1 else 0, say)
+    record = json.loads((args.out/"warm_start.json").read_text(encoding="utf-8"))
+    before, after = (record["losses"][f"held out {when}"] for when in ("before", "after"))
+    print(f"{args.out}: {describe(record)}; held-out loss {before:.3f} before, {after:.3f} after")
+    if config.measured: print(f"\n{goal_table(record)}")
+    return 0
+
+# %% ../nbs/18_cli.ipynb #2588bfc1
 def add_eval(parser: argparse.ArgumentParser) -> None:
     "Options of `populora eval`."
     parser.add_argument("--base", default="tiny", metavar="NAME|FOLDER", help="tiny, smollm2, a folder or a hub id (default: %(default)s)")
@@ -288,7 +373,7 @@ def run_eval(args: argparse.Namespace) -> int:
     print("\n\n".join(table.markdown() for table in tables) or f"sampled; score with: populora eval --score-only --out {args.out}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #4ebe1e90
+# %% ../nbs/18_cli.ipynb #5914f414
 def add_demo(parser: argparse.ArgumentParser) -> None:
     "Options of `populora demo`."
     add_config_options(parser)
@@ -312,7 +397,7 @@ def demo_plan(
         plan[args.out/name] = apply_overrides(matched_agent(population), [f"proposals.reward={reward}"])
     return plan
 
-# %% ../nbs/18_cli.ipynb #4ea1fab6
+# %% ../nbs/18_cli.ipynb #5bec378c
 def demo_part(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # its run folder
@@ -324,7 +409,7 @@ def demo_part(
     print(f"{folder}: {'resuming' if resume else 'training'} {config.system}, seed {config.seed}, {config.run.steps} steps", flush=True)
     return run_training(config, folder, resume) == 0
 
-# %% ../nbs/18_cli.ipynb #f3a529f2
+# %% ../nbs/18_cli.ipynb #90d7a5ce
 def start_part(
     folder: Path,  # the run's folder
     words: Sequence[str],  # the command that asks for the whole plan
@@ -361,7 +446,7 @@ def part_done(
     print(lines[-1] if lines else f"{folder}: {last}", flush=True)
     return process.returncode == 0
 
-# %% ../nbs/18_cli.ipynb #36421f96
+# %% ../nbs/18_cli.ipynb #43fa7787
 def train_plan(
     plan: dict[Path, object],  # run folder -> its configuration
     args: argparse.Namespace,  # of the command: words, part, threads
@@ -385,7 +470,7 @@ def train_plan(
     if not finished and not args.part: print(f"or with everything: {shlex.join(['populora', *args.words])}")
     return finished
 
-# %% ../nbs/18_cli.ipynb #c838276a
+# %% ../nbs/18_cli.ipynb #a4f98f99
 def run_demo(args: argparse.Namespace) -> int:
     "Train both systems, draw the figures, print the table."
     from populora.figures import load_run, save_figures, summary_table
@@ -400,7 +485,7 @@ def run_demo(args: argparse.Namespace) -> int:
     for path in paths: print(f"  {path}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #fdd92be0
+# %% ../nbs/18_cli.ipynb #9669d7fb
 def add_challenger(parser: argparse.ArgumentParser) -> None:
     "Options of `populora challenger`."
     parser.add_argument("--config", default="r_diverse", metavar="NAME|FILE",
@@ -408,6 +493,11 @@ def add_challenger(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", choices=("demo", "gpu", "paper"), default="demo",
                         help="demo: embedded base, two cores; gpu: embedded base, one GPU; paper: the published values (default: %(default)s)")
     parser.add_argument("--alone", action="store_true", help="do not run R-Zero beside it")
+    parser.add_argument("--variants", metavar="LIST",
+                        help="rows of R-Diverse's ablation table instead, comma-separated, such as without-MAP,without-replay; or all")
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="run N seeds, counted from --seed (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="then stop all runs with checkpoints; the same command goes on")
+    parser.add_argument("--record", type=Path, metavar="FILE", help="also write a line for each iteration of each run into this file (JSON lines)")
     parser.add_argument("--run", type=Path, default=Path("runs/challenger"), metavar="DIR", help="where the runs go (default: %(default)s)")
     parser.add_argument("--set", action="append", default=[], dest="overrides", metavar="KEY=VALUE",
                         help="change one option of all runs, such as penalties.map_max=false; may be repeated")
@@ -426,17 +516,57 @@ def challenger_plan(
     config = load_config(args.config if not named or args.size == "paper" else f"{args.config}-{args.size}")
     if config.system not in ("r_diverse", "r_zero"):
         raise ValueError(f"--config {args.config}: configures {config.system}; give r_diverse, r_zero or a file of theirs")
-    short = [f"{name}={value}" for name, value in (("seed", args.seed), ("run.iterations", args.iterations)) if value is not None]
-    runs = [config] if args.alone or config.system == "r_zero" else [as_r_zero(config), config]
-    runs = [apply_overrides(each, [*args.overrides, *short]) for each in runs]
-    return {args.run/f"{each.system}-seed{each.seed}": each for each in runs}
+    if args.seeds < 1: raise ValueError(f"--seeds {args.seeds}: must be at least 1")
+    if args.variants:
+        if config.system != "r_diverse": raise ValueError(f"--variants: rows of R-Diverse's table, but --config {args.config} is {config.system}")
+        runs = {name: apply_overrides(config, changed) for name, changed in chosen_variants(args.variants).items()}
+    else: runs = {each.system: each for each in ([config] if args.alone or config.system == "r_zero" else [as_r_zero(config), config])}
+    short = [] if args.iterations is None else [f"run.iterations={args.iterations}"]
+    first = args.seed if args.seed is not None else apply_overrides(config, args.overrides).seed
+    return {args.run/f"{name}-seed{seed}": apply_overrides(each, [*args.overrides, *short, f"seed={seed}"])
+            for seed in range(first, first + args.seeds) for name, each in runs.items()}
+
+
+def chosen_variants(
+    text: str,  # comma-separated, dashes or spaces; or "all"
+) -> dict[str, tuple[str, ...]]:  # name with dashes -> what it changes
+    "Rows of the ablation table by name."
+    from populora.challenger import ABLATIONS
+    known = {name.replace(" ", "-"): changed for name, changed in ABLATIONS.items()}
+    if text == "all": return known
+    names = [name.strip().replace(" ", "-") for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise ValueError(f"--variants {name}: must be among {', '.join(known)}" + (f"; did you mean {near[0]}?" if near else ""))
+    if not names: raise ValueError(f"--variants {text!r}: name at least one of {', '.join(known)}")
+    return {name: known[name] for name in names}
+
+
+@contextlib.contextmanager
+def stop_after(
+    seconds: float | None,  # None: never
+):
+    "Press Ctrl-C when the time is up."
+    if seconds is not None and not seconds > 0: raise ValueError(f"--seconds {seconds}: must be above 0")
+    timer = threading.Timer(seconds or 0, os.kill, (os.getpid(), signal.SIGINT))
+    timer.daemon = True
+    if seconds is not None: timer.start()
+    try: yield
+    finally: timer.cancel()
 
 
 def run_challenger_command(args: argparse.Namespace) -> int:
     "Run R-Diverse and R-Zero, and print the table."
     plan = challenger_plan(args)
     check_out(args.run)
-    if not train_plan(plan, args): return 130
+    try:
+        with stop_after(None if args.part else args.seconds): done = train_plan(plan, args)
+    finally:
+        if args.record and not args.part:
+            from populora.challenger import record_iterations
+            print(f"record: {len(record_iterations(plan, args.record))} lines in {args.record}", flush=True)
+    if not done: return 130
     if args.part: return 0
     from populora.challenger import iteration_table
     from populora.figures import load_run, save_figures
@@ -445,7 +575,79 @@ def run_challenger_command(args: argparse.Namespace) -> int:
     print(f"\n{table}\n\ntable: {args.run/'table.md'}\nfigures: {len(paths)} files in {args.run/'figures'}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #09527c4c
+# %% ../nbs/18_cli.ipynb #be3cbf70
+def add_reproduce(parser: argparse.ArgumentParser) -> None:
+    "Options of `populora reproduce`."
+    parser.add_argument("--size", choices=("demo", "gpu", "paper"), default="demo",
+                        help="demo: a smoke pass on the CPU; gpu: embedded base, one GPU; paper: the papers' values (default: %(default)s)")
+    parser.add_argument("--out", type=Path, default=Path("runs/plan"), metavar="DIR", help="where the runs go (default: %(default)s)")
+    parser.add_argument("--part", action="append", metavar="NAME", help="only this part, such as main; may be repeated")
+    parser.add_argument("--job", metavar="NAME", help="only this job, in this process, such as main/azr-s0")
+    parser.add_argument("--at-once", type=int, default=0, metavar="N",
+                        help="jobs side by side, each in a process of its own; 0: one by one in this process")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="then every job writes a checkpoint and stops; needs --at-once")
+    parser.add_argument("--smollm2", metavar="DIR", help="a warm-started SmolLM2: adds the main comparison on it")
+    parser.add_argument("--data", metavar="DIR", help="folder with benchmark files (default: the hub)")
+    parser.add_argument("--records", type=Path, metavar="DIR", help="also pack the records of what is done into this folder")
+    parser.add_argument("--figures", type=Path, metavar="DIR", help="draw figures and tables into this folder (default: OUT/figures)")
+    parser.add_argument("--list", action="store_true", help="print the plan and its cost, and run nothing")
+    parser.add_argument("--threads", type=int, help="threads for torch (default: no more than there are cores)")
+
+
+def chosen_jobs(
+    plan: dict,  # of plans.make_plan
+    args: argparse.Namespace,
+) -> list:  # jobs
+    "The jobs that a command asks for."
+    if args.job is not None:
+        if args.job not in plan: raise ValueError(f"--job {args.job}: the plan has no such job; see: populora reproduce --size {args.size} --list")
+        return [plan[args.job]]
+    parts = list(dict.fromkeys(job.part for job in plan.values()))
+    if wrong := [part for part in args.part or () if part not in parts]: raise ValueError(f"--part {wrong[0]}: must be one of {', '.join(parts)}")
+    return [job for job in plan.values() if not args.part or job.part in args.part]
+
+# %% ../nbs/18_cli.ipynb #262a19f0
+def run_plan(
+    jobs: list,  # of a plan
+    args: argparse.Namespace,
+) -> bool:  # whether all are done
+    "Run jobs here or side by side."
+    from populora import plans
+    given = [(f"--{name}", getattr(args, name)) for name in ("smollm2", "data")]
+    extra = [word for pair in given if pair[1] for word in map(str, pair)]
+    if args.at_once and args.job is None:
+        threads = ["--threads", str(max(1, cores() // args.at_once))]
+        def command(job): return plans.job_words(args.size, job, args.out, [*threads, *extra])
+        return plans.run_side_by_side(jobs, args.out, command, args.at_once, args.seconds)
+    if args.seconds != float("inf"): raise ValueError("--seconds: needs --at-once 1 or more, so that a job can be stopped from outside")
+    from populora.bases import load_base
+    set_threads(args.threads)
+    base = load_base("tiny") if args.size == "demo" else None
+    if args.job is not None: return plans.run_job(jobs[0], args.out, base, args.data)
+    return plans.run_here(jobs, args.out, base, args.data)
+
+
+def run_reproduce(args: argparse.Namespace) -> int:
+    "Run a plan, or say what it would run."
+    from populora import plans
+    from populora.figures import to_markdown
+    plan = plans.make_plan(args.size, args.smollm2)
+    jobs = chosen_jobs(plan, args)
+    if args.list:
+        picked = {job.name: job for job in jobs}
+        print(to_markdown(plans.plan_table(picked)))
+        if args.size == "paper": print(f"\n{to_markdown(plans.plan_cost(picked))}")
+        return 0
+    check_out(args.out)
+    done = run_plan(jobs, args)
+    if args.job is not None: return 0 if done else 130  # started by run_side_by_side, which keeps the record
+    records = args.records or args.out
+    if args.records: print(f"{len(plans.pack_records(plan, args.out, args.records))} jobs packed into {args.records}")
+    paths = plans.draw_records(records, args.figures or args.out/"figures")
+    print(f"{len(paths)} files in {args.figures or args.out/'figures'}")
+    return 0 if done else 130
+
+# %% ../nbs/18_cli.ipynb #ddb6b9d9
 class Finding(NamedTuple):
     "One line of the doctor."
     state: str  # "ok", "--" (optional, not there) or "!!" (broken)
@@ -471,7 +673,7 @@ def check_torch() -> list[Finding]:
     else: device = Finding("--", "device", "no CUDA device; the embedded base trains on the CPU")
     return [Finding("ok", "torch", f"{torch.__version__}, {threads}"), device]
 
-# %% ../nbs/18_cli.ipynb #f43ea49b
+# %% ../nbs/18_cli.ipynb #dd49e2ee
 def check_base() -> list[Finding]:
     "The embedded base: is it there, and does it answer?"
     try:
@@ -512,7 +714,7 @@ def check_sandbox() -> list[Finding]:
             found.append(Finding("ok" if contained else "!!", f"sandbox: {name}", detail))
     return found
 
-# %% ../nbs/18_cli.ipynb #8e06c236
+# %% ../nbs/18_cli.ipynb #7d0d3259
 def check_isolation() -> list[Finding]:
     "Which layers of isolation are active here?"
     from populora.verifier import Sandbox
@@ -533,7 +735,7 @@ def check_extras() -> list[Finding]:
     return [Finding("ok", name, f"there, for {use}") if find_spec(module) else Finding("--", name, f"not installed; for {use}: {install}")
             for module, (name, use, install) in EXTRAS.items()]
 
-# %% ../nbs/18_cli.ipynb #9e193aa0
+# %% ../nbs/18_cli.ipynb #658fa059
 CHECKS = (check_python, check_torch, check_base, check_sandbox, check_isolation, check_extras)
 
 
@@ -552,7 +754,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     print("everything that training needs is there" if not broken else f"{broken} to repair, marked !!")
     return 1 if broken else 0
 
-# %% ../nbs/18_cli.ipynb #a0df7433
+# %% ../nbs/18_cli.ipynb #596b145d
 def read_programs(
     path: Path | None,  # JSON lines with "code" and "input", gzipped when the name ends in .gz
 ) -> list[tuple[str, str]]:  # (program, argument list)
@@ -578,7 +780,7 @@ def bench_table(
         lines.append(f"{row['what']:44} {row['isolation']:10} {row['per_second']:11,.0f} {row['per_second_per_core']:9,.0f} {row['ms']:8.2f} {ratio}")
     return "\n".join(lines)
 
-# %% ../nbs/18_cli.ipynb #434adb6b
+# %% ../nbs/18_cli.ipynb #602c2fc0
 def verifier_bench(args: argparse.Namespace) -> int:
     "Print the sandbox's table."
     if args.programs < 8: raise ValueError(f"--programs {args.programs}: must be >= 8")
@@ -602,8 +804,15 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
                         help="training, operators, step, rollouts: tiny, smollm2, qwen7b or toy; may be repeated (default: all)")
     parser.add_argument("--seconds", type=float, default=600.0, metavar="S",
                         help="training, step, retention, rollouts: start nothing later (default: 600)")
-    parser.add_argument("--out", type=Path, metavar="FILE",
-                        help="training, operators, step, retention, rollouts: also write the rows as JSON for figures")
+    parser.add_argument("--case-seconds", type=float, default=300.0, metavar="S",
+                        help="step: end a case that takes longer; rollouts: likewise each try of vLLM (default: %(default)s)")
+    parser.add_argument("--seeds", type=int, default=3, metavar="N", help="retention: how many (default: %(default)s)")
+    parser.add_argument("--seed", type=int, metavar="N", help="retention: only this one")
+    parser.add_argument("--steps", type=int, nargs=2, default=(30, 20), metavar="N", help="retention: of parents and of children (default: 30 20)")
+    parser.add_argument("--vllm-python", metavar="FILE", help="rollouts: an interpreter that has vLLM (default: $POPULORA_VLLM_PYTHON, or this one)")
+    parser.add_argument("--out", type=Path, metavar="PATH",
+                        help="training, operators, step, rollouts: also write the rows, FILE.json whole or FILE.jsonl appended as they come; "
+                             "retention: a folder, gets a file for each seed")
     parser.add_argument("--batch", type=int, default=512, metavar="N", help="diversity: questions to cluster by BLEU (default: %(default)s)")
     parser.add_argument("--questions", type=int, default=8000, metavar="N", help="diversity: new questions (default: %(default)s)")
     parser.add_argument("--memory", type=int, default=40_000, metavar="N", help="diversity: remembered questions (default: %(default)s)")
@@ -616,7 +825,7 @@ def run_bench(args: argparse.Namespace) -> int:
     "Measure a part of the package."
     return BENCHES[args.what](args)
 
-# %% ../nbs/18_cli.ipynb #fa078317
+# %% ../nbs/18_cli.ipynb #b55d02b3
 def diversity_bench(args: argparse.Namespace) -> int:
     "Print the table of the similarity measures."
     for name in ("questions", "memory", "batch"):
@@ -636,16 +845,38 @@ def diversity_bench(args: argparse.Namespace) -> int:
 
 BENCHES["diversity"] = diversity_bench
 
-# %% ../nbs/18_cli.ipynb #78d6b14e
+# %% ../nbs/18_cli.ipynb #116f5be0
+def row_writer(
+    path: Path | None,  # None: nothing is written
+    bench: str,
+    facts: dict,  # of the machine
+) -> tuple[list, Callable[[dict], None]]:  # the rows so far, and what takes the next one
+    "Write each row as soon as it is there, so that a killed bench keeps what it has measured."
+    rows, lines = [], path is not None and path.suffix == ".jsonl"
+    def append(record):
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+    if path is not None: path.parent.mkdir(parents=True, exist_ok=True)
+    if lines: append({"machine": facts, "bench": bench})
+    def report(row):
+        rows.append(row)
+        if lines: append(row)
+        elif path is not None:
+            aside = path.with_name(path.name + ".part")
+            aside.write_text(json.dumps({"bench": bench, "machine": facts, "rows": rows}, indent=1) + "\n", encoding="utf-8")
+            aside.replace(path)
+    return rows, report
+
+# %% ../nbs/18_cli.ipynb #4a1d342c
 def cost_bench(args: argparse.Namespace) -> int:
     "Run one of the benches of notebook 14a and print its table."
     from populora import costs
     device = args.device or ("cuda" if costs.torch.cuda.is_available() else "cpu")
-    facts, rows = costs.machine(device), []
-    print(", ".join(f"{name} {value}" for name, value in facts.items()))
-    def report(row):
-        rows.append(row)
-        if args.out: args.out.write_text(json.dumps({"bench": args.what, "machine": facts, "rows": rows}, indent=1) + "\n")
+    facts = costs.machine(device)
+    rows, report = row_writer(args.out, args.what, facts)
+    print(", ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     toy = {"options": {"warmup": 0, "repeats": 1}} if args.base == ["toy"] else {}
     if args.what == "training":
         sizes = {"bases": args.base} if args.base else {}
@@ -653,52 +884,58 @@ def cost_bench(args: argparse.Namespace) -> int:
     elif args.what == "operators": costs.bench_operators((args.base or ["qwen7b"])[0], threads=min(2, cores()), report=report)
     else:
         cases = [case for case in costs.STEP_CASES if not args.base or case[0] in args.base] or [(name, 1) for name in args.base]
-        costs.bench_step(cases, device=device, seconds=args.seconds, report=report, **toy, **({"rank": 4} if toy else {}))
+        if toy: toy["rank"] = 4
+        costs.bench_step(cases, device=device, seconds=args.seconds, report=report, case_seconds=args.case_seconds, **toy)
     print({"training": costs.training_table, "operators": costs.operators_table, "step": costs.step_table}[args.what](rows))
     return 0
 
 
 def retention_bench(args: argparse.Namespace) -> int:
-    "Run the experiment of notebook 13a on the embedded base, three seeds, and print its table."
+    "Run the experiment of notebook 13a, seed after seed, and print its table."
     import torch
-    from populora.bases import load_base
-    from populora.retention import retention, retention_table
+    from populora.costs import sized_base
+    from populora.engines import choose_engine
+    from populora.retention import is_complete, retention_runs, retention_table
     from populora.runs import named_rng
     from populora.training import fresh_problems
     from populora.verifier import Sandbox
+    if args.seeds < 1: raise ValueError(f"--seeds {args.seeds}: must be at least 1")
+    names, (parents, children) = args.base or ["tiny"], args.steps
+    if len(names) > 1: raise ValueError(f"--base: retention takes one, got {', '.join(names)}")
     device = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    base, records = load_base("tiny", device, "bfloat16" if device.startswith("cuda") else "float32"), []
-    with Sandbox(workers=args.workers or cores()) as box:
-        for seed in range(3):
-            problems = fresh_problems("code_i", 24, named_rng(seed, "retention"))
-            records.append(retention(base, problems, box, seed=seed, parent_steps=30, seconds=args.seconds / 3))
-            if args.out: args.out.write_text(json.dumps(records, indent=1) + "\n")
-    print(retention_table(records))
-    return 0
+    base = sized_base(names[0], device, torch.bfloat16 if device.startswith("cuda") else torch.float32)
+    toy = dict(children=1, samples=2, max_tokens=4, rank=2, operators=("copy", "dare")) if names == ["toy"] else {}
+    seeds = range(args.seeds) if args.seed is None else [args.seed]
+    with tempfile.TemporaryDirectory() as place, Sandbox(workers=args.workers or cores()) as box:
+        def problems(seed): return fresh_problems("code_i", 2 if toy else 24, named_rng(seed, "retention"))
+        def engine(population, tokenizer): return choose_engine("torch", population, tokenizer, max_rows=2048 if device.startswith("cuda") else 256)
+        records = retention_runs(base, args.out or place, seeds, box, problems, args.seconds, say=lambda line: print(line, flush=True),
+                                 parent_steps=parents, recovery_steps=children, make_engine=engine, **toy)
+    if records: print(retention_table(records))
+    return 0 if len(records) == len(seeds) and all(map(is_complete, records)) else 1
 
 
 BENCHES |= {"training": cost_bench, "operators": cost_bench, "step": cost_bench, "retention": retention_bench}
 
-# %% ../nbs/18_cli.ipynb #40244cea
+# %% ../nbs/18_cli.ipynb #db2bc0b7
 def rollouts_bench(args: argparse.Namespace) -> int:
     "Run the bench of notebook 14b and print its table."
     from populora import costs, rollout_costs
     device = args.device or ("cuda" if costs.torch.cuda.is_available() else "cpu")
-    facts, rows = costs.machine(device), []
-    print(", ".join(f"{name} {value}" for name, value in facts.items()))
-    def report(row):
-        rows.append(row)
-        if args.out: args.out.write_text(json.dumps({"bench": "rollouts", "machine": facts, "rows": rows}, indent=1) + "\n")
+    facts = costs.machine(device)
+    rows, report = row_writer(args.out, "rollouts", facts)
+    print(", ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     cases = [case for case in rollout_costs.ROLLOUT_CASES if not args.base or case[0] in args.base] or [(name, 8, 4) for name in args.base]
     small = {"members": 2, "rank": 2, "batches": (4,), "options": {"warmup": 0, "repeats": 1}} if args.base == ["toy"] else {}
-    rollout_costs.bench_rollouts(cases, device=device, seconds=args.seconds, report=report, **small)
+    vllm = {"seconds": args.case_seconds, "python": args.vllm_python}
+    rollout_costs.bench_rollouts(cases, device=device, seconds=args.seconds, report=report, vllm=vllm, **small)
     print(rollout_costs.rollouts_table(rows))
     return 0
 
 
 BENCHES["rollouts"] = rollouts_bench
 
-# %% ../nbs/18_cli.ipynb #e3f0ef18
+# %% ../nbs/18_cli.ipynb #dd640987
 class Command(NamedTuple):
     "One subcommand."
     summary: str  # one line for the list of commands
@@ -707,7 +944,7 @@ class Command(NamedTuple):
     add_options: Callable  # parser -> None
     run: Callable  # parsed arguments -> exit status
 
-# %% ../nbs/18_cli.ipynb #5f10d7e9
+# %% ../nbs/18_cli.ipynb #1282793d
 COMMANDS = {
     "demo": Command(
         "train both systems on the embedded base, draw figures, print a table",
@@ -720,6 +957,13 @@ COMMANDS = {
         "and the solver's on held-out problems, iteration by iteration. Run it again after an interruption and it goes on.",
         ("populora challenger --run runs/illusion", "populora challenger --config r_diverse --size gpu --seed 1",
          "populora challenger --alone --set penalties.map_max=false --run runs/no-max"), add_challenger, run_challenger_command),
+    "reproduce": Command(
+        "run every experiment of the papers, draw every figure",
+        "Runs the plan of notebook 17c, all of it or some parts, and draws figures and tables from the records. "
+        "The same command goes on where it stopped.",
+        ("populora reproduce --list --size gpu", "populora reproduce --out runs/demo-plan",
+         "populora reproduce --size gpu --part main --at-once 6 --seconds 1400 --out runs/gpu",
+         "populora figures --runs figures/data --out figures"), add_reproduce, run_reproduce),
     "train": Command(
         "start a training run",
         "Trains a population (PopuLoRA) or the single-agent baseline (AZR) and writes a run folder: configuration, logs, checkpoints. "
@@ -739,6 +983,11 @@ COMMANDS = {
         "print the table of results",
         "Compares the systems in these run folders: solve rate, valid rate, complexity, coverage, anchor-set accuracy, time and budget.",
         ("populora summary runs/demo", "populora summary runs/a runs/b --json"), add_summary, run_summary),
+    "report": Command(
+        "write one HTML page that shows some runs",
+        "Figures, tables, sample problems early and late, the best and the worst, births, and what teachers exploit, in one file "
+        "that opens without a network. Reads run folders only, also of a run that is still training.",
+        ("populora report runs/demo --out report.html", "populora report runs/gpu --title 'All runs of the plan'"), add_report, run_report),
     "config": Command(
         "print a configuration as JSON",
         "Prints what a run would use. Edit the output and give it back with --config, or change single options with --set.",
@@ -755,6 +1004,13 @@ COMMANDS = {
         ("populora eval --out evals/tiny", "populora eval --adapter runs/demo --bench anchor --out evals/demo",
          "populora eval --base Qwen/Qwen2.5-Coder-7B --adapter runs/first --bench humaneval_plus,gsm8k --limit 50 --out evals/first",
          "populora eval --score-only --data data --out evals/first"), add_eval, run_eval),
+    "warm-start": Command(
+        "teach a base the formats of self-play",
+        "Trains all parameters of a base on generated programs, in the form that the base speaks, until it keeps to the formats of proposers "
+        "and solvers; measures it before and after. The folder is a base for train, eval and demo. Minutes on a GPU.",
+        ("populora warm-start --base smollm2 --device cuda --out warm/smollm2",
+         "populora warm-start --base smollm2 --template compact --seconds 300 --out warm/compact",
+         "populora warm-start --device cuda --out warm/smollm2 --resume"), add_warm_start, run_warm_start),
     "bench": Command(
         "measure throughput", "Measures a part of the package on this machine: how many small programs a second the sandbox runs, "
         "how long the similarity of questions takes beside nltk and scikit-learn, "
@@ -764,7 +1020,7 @@ COMMANDS = {
          "populora bench training --base tiny --out training.json", "populora bench step --device cuda"), add_bench, run_bench),
 }
 
-# %% ../nbs/18_cli.ipynb #77bd8645
+# %% ../nbs/18_cli.ipynb #55556f8f
 class Parser(argparse.ArgumentParser):
     "An argument parser whose errors are one line and say where to look."
     def __init__(self, **settings): super().__init__(allow_abbrev=False, **settings)
@@ -810,7 +1066,7 @@ def nearest_command(
     near = difflib.get_close_matches(name, COMMANDS, 1, .5)
     return f"populora: {name}: no such command; {f'did you mean {near[0]}?' if near else 'the commands are ' + ', '.join(COMMANDS)}"
 
-# %% ../nbs/18_cli.ipynb #9e70dd8b
+# %% ../nbs/18_cli.ipynb #f321d16a
 def main(
     argv: Sequence[str] | None = None,  # the words after `populora`; None: those of this process
 ) -> int:  # exit status
