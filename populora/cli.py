@@ -580,17 +580,17 @@ def add_reproduce(parser: argparse.ArgumentParser) -> None:
     "Options of `populora reproduce`."
     parser.add_argument("--size", choices=("demo", "gpu", "paper"), default="demo",
                         help="demo: a smoke pass on the CPU; gpu: embedded base, one GPU; paper: the papers' values (default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=Path("runs/plan"), metavar="DIR", help="where the runs go (default: %(default)s)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where the runs go (default: runs/plan-SIZE)")
     parser.add_argument("--part", action="append", metavar="NAME", help="only this part, such as main; may be repeated")
     parser.add_argument("--job", metavar="NAME", help="only this job, in this process, such as main/azr-s0")
     parser.add_argument("--at-once", type=int, default=0, metavar="N",
                         help="jobs side by side, each in a process of its own; 0: one by one in this process")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="then every job writes a checkpoint and stops; needs --at-once")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="then every run writes a checkpoint and stops; needs --at-once")
     parser.add_argument("--smollm2", metavar="DIR", help="a warm-started SmolLM2: adds the main comparison on it")
     parser.add_argument("--data", metavar="DIR", help="folder with benchmark files (default: the hub)")
     parser.add_argument("--records", type=Path, metavar="DIR", help="also pack the records of what is done into this folder")
     parser.add_argument("--figures", type=Path, metavar="DIR", help="draw figures and tables into this folder (default: OUT/figures)")
-    parser.add_argument("--list", action="store_true", help="print the plan and its cost, and run nothing")
+    parser.add_argument("--list", action="store_true", help="print the plan, and at paper size its cost; run nothing")
     parser.add_argument("--threads", type=int, help="threads for torch (default: no more than there are cores)")
 
 
@@ -631,7 +631,7 @@ def run_reproduce(args: argparse.Namespace) -> int:
     "Run a plan, or say what it would run."
     from populora import plans
     from populora.figures import to_markdown
-    plan = plans.make_plan(args.size, args.smollm2)
+    plan, args.out = plans.make_plan(args.size, args.smollm2), args.out or Path(f"runs/plan-{args.size}")
     jobs = chosen_jobs(plan, args)
     if args.list:
         picked = {job.name: job for job in jobs}
@@ -962,7 +962,7 @@ COMMANDS = {
         "Runs the plan of notebook 17c, all of it or some parts, and draws figures and tables from the records. "
         "The same command goes on where it stopped.",
         ("populora reproduce --list --size gpu", "populora reproduce --out runs/demo-plan",
-         "populora reproduce --size gpu --part main --at-once 6 --seconds 1400 --out runs/gpu",
+         "populora reproduce --size gpu --part main --at-once 6 --seconds 1400",
          "populora figures --runs figures/data --out figures"), add_reproduce, run_reproduce),
     "train": Command(
         "start a training run",

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every measurement that is still open, on one GPU, in the order of its value, each with a time limit of its own.
+# The benches and the ablation rows that are still unmeasured, on one GPU, in the order of their value, each with a time limit of its own.
+# The runs of the plan (notebook 17c) are another command: populora reproduce --size gpu.
 #
 #   tools/gpu_session.sh OUT [WHEELS] [--only STEP,...] [--seconds S] [--dry-run] [--list]
 #
