@@ -15,7 +15,7 @@ __all__ = ['PROBES', 'EXTRAS', 'CHECKS', 'BENCHES', 'COMMANDS', 'add_config_opti
            'diversity_bench', 'row_writer', 'cost_bench', 'retention_bench', 'rollouts_bench', 'Command', 'Parser',
            'make_parser', 'unknown_option', 'nearest_command', 'main']
 
-# %% ../nbs/18_cli.ipynb #90f9af77
+# %% ../nbs/18_cli.ipynb #1b8ddc1e
 import argparse
 import contextlib
 import difflib
@@ -35,7 +35,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-# %% ../nbs/18_cli.ipynb #c42e3b3c
+# %% ../nbs/18_cli.ipynb #9cfef0d2
 def add_config_options(
     parser: argparse.ArgumentParser,
     default: str | None = "demo",  # preset or file when --config is not given
@@ -63,7 +63,7 @@ def make_config(
     short = [f"{name}={value}" for name, value in (("seed", args.seed), ("run.steps", args.steps)) if value is not None]
     return apply_overrides(config, [*args.overrides, *short])
 
-# %% ../nbs/18_cli.ipynb #f4a88b7f
+# %% ../nbs/18_cli.ipynb #c9f41134
 def cores() -> int:
     "Processor cores that this process may use: affinity and container quota respected."
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -81,7 +81,7 @@ def set_threads(
     import torch
     torch.set_num_threads(threads or min(torch.get_num_threads(), cores()))
 
-# %% ../nbs/18_cli.ipynb #c1e483ba
+# %% ../nbs/18_cli.ipynb #ff607991
 def check_out(
     folder: Path,  # made if it does not exist
     fresh: bool = False,  # refuse a folder that holds anything but a start that failed
@@ -104,7 +104,7 @@ def check_device(
     except (RuntimeError, AssertionError):  # torch raises either, by its build
         raise ValueError(f"base.device={name!r}: torch cannot use it here; take cpu, or see: populora doctor") from None
 
-# %% ../nbs/18_cli.ipynb #1495bf16
+# %% ../nbs/18_cli.ipynb #fa26e5c9
 def run_training(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # the run folder
@@ -131,7 +131,7 @@ def steps_done(
     from populora.runs import read_log
     return max((record["step"] for record in read_log(folder/"metrics.jsonl")), default=0)
 
-# %% ../nbs/18_cli.ipynb #7d1134dc
+# %% ../nbs/18_cli.ipynb #e7d51c88
 def add_train(parser: argparse.ArgumentParser) -> None:
     "Options of `populora train`."
     add_config_options(parser)
@@ -154,7 +154,7 @@ def run_train(args: argparse.Namespace) -> int:
     if status == 0: print(f"draw it with: populora figures {folder} --out {folder}/figures")
     return status
 
-# %% ../nbs/18_cli.ipynb #647b3831
+# %% ../nbs/18_cli.ipynb #cd49346d
 def read_config(
     folder: Path,  # a run folder
 ):  # PopuloraConfig or AzrConfig
@@ -184,7 +184,7 @@ def run_resume(args: argparse.Namespace) -> int:
     set_threads(args.threads)
     return run_training(config, args.folder, resume=True)
 
-# %% ../nbs/18_cli.ipynb #9f20e1b6
+# %% ../nbs/18_cli.ipynb #43f32d95
 def load_runs(
     folders: Sequence[Path],
 ) -> list:  # Run objects of notebook 17
@@ -232,7 +232,7 @@ def run_summary(args: argparse.Namespace) -> int:
     print(json.dumps(table.rows, indent=1, ensure_ascii=False) if args.json else table.markdown)
     return 0
 
-# %% ../nbs/18_cli.ipynb #4fec359e
+# %% ../nbs/18_cli.ipynb #1061d128
 def add_report(parser: argparse.ArgumentParser) -> None:
     "Options of `populora report`."
     parser.add_argument("folders", nargs="+", type=Path, metavar="RUN", help="run folders, folders of run folders, or the folder of a plan")
@@ -249,7 +249,7 @@ def run_report(args: argparse.Namespace) -> int:
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
     return 0
 
-# %% ../nbs/18_cli.ipynb #c513e618
+# %% ../nbs/18_cli.ipynb #5159b958
 def add_config(parser: argparse.ArgumentParser) -> None:
     "Options of `populora config`."
     parser.add_argument("name", nargs="?", metavar="NAME|FILE|RUN", help="a preset, a JSON file or a run folder (default: demo)")
@@ -273,7 +273,7 @@ def run_config(args: argparse.Namespace) -> int:
     print(json.dumps(to_dict(config), indent=2) if args.explain is None else describe(config, args.explain))
     return 0
 
-# %% ../nbs/18_cli.ipynb #d6e4ab0b
+# %% ../nbs/18_cli.ipynb #687281ec
 def add_warm_start(parser: argparse.ArgumentParser) -> None:
     "Options of `populora warm-start`."
     parser.add_argument("--base", default="smollm2", metavar="NAME|FOLDER", help="smollm2, tiny, a folder or a hub id (default: %(default)s)")
@@ -309,7 +309,7 @@ def warm_start_config(args: argparse.Namespace): # a WarmStartConfig
         chosen[name] = types[name](value)
     return WarmStartConfig(**chosen)
 
-# %% ../nbs/18_cli.ipynb #7184c51b
+# %% ../nbs/18_cli.ipynb #45d0f8ee
 def run_warm_start(args: argparse.Namespace) -> int:
     "Warm-start a base, and print the table of its goals."
     config, workers = warm_start_config(args), args.workers or cores()
@@ -329,7 +329,7 @@ def run_warm_start(args: argparse.Namespace) -> int:
     if config.measured: print(f"\n{goal_table(record)}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #2588bfc1
+# %% ../nbs/18_cli.ipynb #eb5f56f0
 def add_eval(parser: argparse.ArgumentParser) -> None:
     "Options of `populora eval`."
     parser.add_argument("--base", default="tiny", metavar="NAME|FOLDER", help="tiny, smollm2, a folder or a hub id (default: %(default)s)")
@@ -373,7 +373,7 @@ def run_eval(args: argparse.Namespace) -> int:
     print("\n\n".join(table.markdown() for table in tables) or f"sampled; score with: populora eval --score-only --out {args.out}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #5914f414
+# %% ../nbs/18_cli.ipynb #5bf676cc
 def add_demo(parser: argparse.ArgumentParser) -> None:
     "Options of `populora demo`."
     add_config_options(parser)
@@ -397,7 +397,7 @@ def demo_plan(
         plan[args.out/name] = apply_overrides(matched_agent(population), [f"proposals.reward={reward}"])
     return plan
 
-# %% ../nbs/18_cli.ipynb #5bec378c
+# %% ../nbs/18_cli.ipynb #c9fbd6be
 def demo_part(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # its run folder
@@ -409,7 +409,7 @@ def demo_part(
     print(f"{folder}: {'resuming' if resume else 'training'} {config.system}, seed {config.seed}, {config.run.steps} steps", flush=True)
     return run_training(config, folder, resume) == 0
 
-# %% ../nbs/18_cli.ipynb #90d7a5ce
+# %% ../nbs/18_cli.ipynb #836c3dea
 def start_part(
     folder: Path,  # the run's folder
     words: Sequence[str],  # the command that asks for the whole plan
@@ -446,7 +446,7 @@ def part_done(
     print(lines[-1] if lines else f"{folder}: {last}", flush=True)
     return process.returncode == 0
 
-# %% ../nbs/18_cli.ipynb #43fa7787
+# %% ../nbs/18_cli.ipynb #5ebefbee
 def train_plan(
     plan: dict[Path, object],  # run folder -> its configuration
     args: argparse.Namespace,  # of the command: words, part, threads
@@ -470,7 +470,7 @@ def train_plan(
     if not finished and not args.part: print(f"or with everything: {shlex.join(['populora', *args.words])}")
     return finished
 
-# %% ../nbs/18_cli.ipynb #a4f98f99
+# %% ../nbs/18_cli.ipynb #1fa8cf94
 def run_demo(args: argparse.Namespace) -> int:
     "Train both systems, draw the figures, print the table."
     from populora.figures import load_run, save_figures, summary_table
@@ -485,7 +485,7 @@ def run_demo(args: argparse.Namespace) -> int:
     for path in paths: print(f"  {path}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #9669d7fb
+# %% ../nbs/18_cli.ipynb #4e62c76e
 def add_challenger(parser: argparse.ArgumentParser) -> None:
     "Options of `populora challenger`."
     parser.add_argument("--config", default="r_diverse", metavar="NAME|FILE",
@@ -575,7 +575,7 @@ def run_challenger_command(args: argparse.Namespace) -> int:
     print(f"\n{table}\n\ntable: {args.run/'table.md'}\nfigures: {len(paths)} files in {args.run/'figures'}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #be3cbf70
+# %% ../nbs/18_cli.ipynb #1dd1254d
 def add_reproduce(parser: argparse.ArgumentParser) -> None:
     "Options of `populora reproduce`."
     parser.add_argument("--size", choices=("demo", "gpu", "paper"), default="demo",
@@ -606,7 +606,7 @@ def chosen_jobs(
     if wrong := [part for part in args.part or () if part not in parts]: raise ValueError(f"--part {wrong[0]}: must be one of {', '.join(parts)}")
     return [job for job in plan.values() if not args.part or job.part in args.part]
 
-# %% ../nbs/18_cli.ipynb #262a19f0
+# %% ../nbs/18_cli.ipynb #7ed77498
 def run_plan(
     jobs: list,  # of a plan
     args: argparse.Namespace,
@@ -647,7 +647,7 @@ def run_reproduce(args: argparse.Namespace) -> int:
     print(f"{len(paths)} files in {args.figures or args.out/'figures'}")
     return 0 if done else 130
 
-# %% ../nbs/18_cli.ipynb #ddb6b9d9
+# %% ../nbs/18_cli.ipynb #ae57819d
 class Finding(NamedTuple):
     "One line of the doctor."
     state: str  # "ok", "--" (optional, not there) or "!!" (broken)
@@ -673,7 +673,7 @@ def check_torch() -> list[Finding]:
     else: device = Finding("--", "device", "no CUDA device; the embedded base trains on the CPU")
     return [Finding("ok", "torch", f"{torch.__version__}, {threads}"), device]
 
-# %% ../nbs/18_cli.ipynb #dd49e2ee
+# %% ../nbs/18_cli.ipynb #e8547408
 def check_base() -> list[Finding]:
     "The embedded base: is it there, and does it answer?"
     try:
@@ -714,7 +714,7 @@ def check_sandbox() -> list[Finding]:
             found.append(Finding("ok" if contained else "!!", f"sandbox: {name}", detail))
     return found
 
-# %% ../nbs/18_cli.ipynb #7d0d3259
+# %% ../nbs/18_cli.ipynb #242cda50
 def check_isolation() -> list[Finding]:
     "Which layers of isolation are active here?"
     from populora.verifier import Sandbox
@@ -735,7 +735,7 @@ def check_extras() -> list[Finding]:
     return [Finding("ok", name, f"there, for {use}") if find_spec(module) else Finding("--", name, f"not installed; for {use}: {install}")
             for module, (name, use, install) in EXTRAS.items()]
 
-# %% ../nbs/18_cli.ipynb #658fa059
+# %% ../nbs/18_cli.ipynb #64c537e9
 CHECKS = (check_python, check_torch, check_base, check_sandbox, check_isolation, check_extras)
 
 
@@ -754,7 +754,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     print("everything that training needs is there" if not broken else f"{broken} to repair, marked !!")
     return 1 if broken else 0
 
-# %% ../nbs/18_cli.ipynb #596b145d
+# %% ../nbs/18_cli.ipynb #b6e4be98
 def read_programs(
     path: Path | None,  # JSON lines with "code" and "input", gzipped when the name ends in .gz
 ) -> list[tuple[str, str]]:  # (program, argument list)
@@ -780,7 +780,7 @@ def bench_table(
         lines.append(f"{row['what']:44} {row['isolation']:10} {row['per_second']:11,.0f} {row['per_second_per_core']:9,.0f} {row['ms']:8.2f} {ratio}")
     return "\n".join(lines)
 
-# %% ../nbs/18_cli.ipynb #602c2fc0
+# %% ../nbs/18_cli.ipynb #1c3004a2
 def verifier_bench(args: argparse.Namespace) -> int:
     "Print the sandbox's table."
     if args.programs < 8: raise ValueError(f"--programs {args.programs}: must be >= 8")
@@ -825,7 +825,7 @@ def run_bench(args: argparse.Namespace) -> int:
     "Measure a part of the package."
     return BENCHES[args.what](args)
 
-# %% ../nbs/18_cli.ipynb #b55d02b3
+# %% ../nbs/18_cli.ipynb #575e510c
 def diversity_bench(args: argparse.Namespace) -> int:
     "Print the table of the similarity measures."
     for name in ("questions", "memory", "batch"):
@@ -845,7 +845,7 @@ def diversity_bench(args: argparse.Namespace) -> int:
 
 BENCHES["diversity"] = diversity_bench
 
-# %% ../nbs/18_cli.ipynb #116f5be0
+# %% ../nbs/18_cli.ipynb #22d3c50d
 def row_writer(
     path: Path | None,  # None: nothing is written
     bench: str,
@@ -869,7 +869,7 @@ def row_writer(
             aside.replace(path)
     return rows, report
 
-# %% ../nbs/18_cli.ipynb #4a1d342c
+# %% ../nbs/18_cli.ipynb #eaafb094
 def cost_bench(args: argparse.Namespace) -> int:
     "Run one of the benches of notebook 14a and print its table."
     from populora import costs
@@ -917,7 +917,7 @@ def retention_bench(args: argparse.Namespace) -> int:
 
 BENCHES |= {"training": cost_bench, "operators": cost_bench, "step": cost_bench, "retention": retention_bench}
 
-# %% ../nbs/18_cli.ipynb #db2bc0b7
+# %% ../nbs/18_cli.ipynb #b5a9aba8
 def rollouts_bench(args: argparse.Namespace) -> int:
     "Run the bench of notebook 14b and print its table."
     from populora import costs, rollout_costs
@@ -935,7 +935,7 @@ def rollouts_bench(args: argparse.Namespace) -> int:
 
 BENCHES["rollouts"] = rollouts_bench
 
-# %% ../nbs/18_cli.ipynb #dd640987
+# %% ../nbs/18_cli.ipynb #78c53a58
 class Command(NamedTuple):
     "One subcommand."
     summary: str  # one line for the list of commands
@@ -944,7 +944,7 @@ class Command(NamedTuple):
     add_options: Callable  # parser -> None
     run: Callable  # parsed arguments -> exit status
 
-# %% ../nbs/18_cli.ipynb #1282793d
+# %% ../nbs/18_cli.ipynb #e85241d2
 COMMANDS = {
     "demo": Command(
         "train both systems on the embedded base, draw figures, print a table",
@@ -1020,7 +1020,7 @@ COMMANDS = {
          "populora bench training --base tiny --out training.json", "populora bench step --device cuda"), add_bench, run_bench),
 }
 
-# %% ../nbs/18_cli.ipynb #55556f8f
+# %% ../nbs/18_cli.ipynb #11951446
 class Parser(argparse.ArgumentParser):
     "An argument parser whose errors are one line and say where to look."
     def __init__(self, **settings): super().__init__(allow_abbrev=False, **settings)
@@ -1066,7 +1066,7 @@ def nearest_command(
     near = difflib.get_close_matches(name, COMMANDS, 1, .5)
     return f"populora: {name}: no such command; {f'did you mean {near[0]}?' if near else 'the commands are ' + ', '.join(COMMANDS)}"
 
-# %% ../nbs/18_cli.ipynb #f321d16a
+# %% ../nbs/18_cli.ipynb #435148d3
 def main(
     argv: Sequence[str] | None = None,  # the words after `populora`; None: those of this process
 ) -> int:  # exit status
