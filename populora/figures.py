@@ -19,11 +19,11 @@ __all__ = ['SYSTEMS', 'REWARDS', 'LOGS', 'PALETTE', 'DASHES', 'MARKERS', 'STYLE'
            'local_illusion', 'Pairs', 'question_pairs', 'question_lines', 'widest_pairs', 'surface_illusion',
            'trajectories', 'five_measures', 'pass_matrix', 'pass_rates', 'skill_of', 'skill_shares',
            'telling_questions', 'question_evolution', 'challenger_table', 'save_figure', 'plan_figures', 'save_figures',
-           'draw_token', 'draw_card', 'draw_arrow', 'picture_match', 'draw_sheet', 'draw_mark', 'picture_propose',
-           'picture_verify', 'picture_solve', 'picture_reward', 'picture_evolve', 'iteration_diagram',
-           'pipeline_diagram']
+           'save_plan', 'draw_token', 'draw_card', 'draw_arrow', 'picture_match', 'draw_sheet', 'draw_mark',
+           'picture_propose', 'picture_verify', 'picture_solve', 'picture_reward', 'picture_evolve',
+           'iteration_diagram', 'pipeline_diagram']
 
-# %% ../nbs/17_figures.ipynb #74012729
+# %% ../nbs/17_figures.ipynb #d172af33
 import ast
 import json
 import lzma
@@ -43,7 +43,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Circle, FancyArrowPatch, FancyBboxPatch, Patch, Rectangle
 from matplotlib.ticker import MaxNLocator
 
-# %% ../nbs/17_figures.ipynb #17a89ca1
+# %% ../nbs/17_figures.ipynb #a6d0bbe0
 def read_log(
     path: Path,  # a file of JSON objects, one a line
 ) -> list[dict]:  # the objects; empty when the file does not exist
@@ -63,7 +63,7 @@ def read_log(
         records.append(record)
     return records
 
-# %% ../nbs/17_figures.ipynb #7fa0c6e8
+# %% ../nbs/17_figures.ipynb #56239cc4
 def pick(
     record: Any,  # nested dicts
     *path: str,  # keys, outermost first
@@ -81,7 +81,7 @@ def number(
     "Turn a record's value into a float."
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else float("nan")
 
-# %% ../nbs/17_figures.ipynb #6ab6104a
+# %% ../nbs/17_figures.ipynb #1beefa9f
 SYSTEMS = {"populora": "PopuLoRA", "azr": "AZR", "r_zero": "R-Zero", "r_diverse": "R-Diverse"}  # system in config.json -> name in legends
 REWARDS = {"eq2": "equation 2", "azr": "own reward"}  # the baseline's proposer reward -> words in legends
 LOGS = ("metrics", "problems", "matches", "births", "timings", "iterations")
@@ -109,7 +109,7 @@ class Run:
     @property
     def n_steps(self) -> int: return int(max((number(record.get("step")) for record in self.metrics), default=0))
 
-# %% ../nbs/17_figures.ipynb #ef2772bf
+# %% ../nbs/17_figures.ipynb #0abee135
 def base_name(
     config: dict,  # config.json
 ) -> str:  # the base model's name, without folders
@@ -129,7 +129,7 @@ def default_label(
     if reward in (None, system): return name
     return f"{name}, {REWARDS.get(reward, reward)}"
 
-# %% ../nbs/17_figures.ipynb #48880667
+# %% ../nbs/17_figures.ipynb #37778872
 def load_run(
     folder: str | Path,  # a run folder
     label: str | None = None,  # its name in legends; None: from the config
@@ -158,7 +158,7 @@ def find_runs(
         found.update(dict.fromkeys(places))
     return list(found)
 
-# %% ../nbs/17_figures.ipynb #e746aeb6
+# %% ../nbs/17_figures.ipynb #d09a89f2
 def mean(
     values: Sequence,  # numbers, NaN or None for unknown
 ) -> float:  # NaN when nothing is known
@@ -185,7 +185,7 @@ def smooth(
     half = window // 2
     return np.array([mean(values[max(0, i - half):i + half + 1]) if isfinite(value) else value for i, value in enumerate(values)])
 
-# %% ../nbs/17_figures.ipynb #ebd114f3
+# %% ../nbs/17_figures.ipynb #8366a648
 def group_runs(
     runs: Sequence[Run],  # of any systems, in any order
 ) -> dict[str, list[Run]]:  # label -> its runs; PopuLoRA first
@@ -208,7 +208,7 @@ def seed_band(
     known = [[x for x in columns[step] if isfinite(x)] or [float("nan")] for step in steps]
     return steps, np.array([min(x) for x in known]), np.array([mean(x) for x in known]), np.array([max(x) for x in known])
 
-# %% ../nbs/17_figures.ipynb #3d7b4d91
+# %% ../nbs/17_figures.ipynb #744c9052
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D1F")  # Okabe-Ito; yellow darkened
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (5, 1.5, 1, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)), (0, (2, 2)), (0, (9, 2, 3, 2)))
 MARKERS = "osD^vPX*"
@@ -242,7 +242,7 @@ def styled(
         return figure
     return drawing
 
-# %% ../nbs/17_figures.ipynb #2d1418f0
+# %% ../nbs/17_figures.ipynb #22f6d805
 def new_figure(
     rows: int,  # of panels
     columns: int,  # of panels
@@ -279,7 +279,7 @@ def add_caption(
     figure.supxlabel("\n".join(lines), x=.01, ha="left", fontsize=7.8, color="#333333", linespacing=1.35)
     return figure
 
-# %% ../nbs/17_figures.ipynb #2a2535c6
+# %% ../nbs/17_figures.ipynb #85e7545a
 def finish_axes(
     axes: Axes,  # one panel, with its curves drawn
     title: str,  # above the panel
@@ -295,7 +295,7 @@ def finish_axes(
         axes.text(.5, .5, "nothing recorded", transform=axes.transAxes, ha="center", va="center", color="#777777", style="italic")
         axes.grid(False); axes.set(xticks=[], yticks=[])
 
-# %% ../nbs/17_figures.ipynb #3c09f7cd
+# %% ../nbs/17_figures.ipynb #d9f23fc4
 def draw_line(
     axes: Axes,
     x: np.ndarray,  # (n,)
@@ -324,7 +324,7 @@ def draw_systems(
         elif len(steps) > 1: axes.plot(steps, middle, color=color, alpha=.35, linewidth=.8, label="_raw")
         draw_line(axes, steps, smooth(middle), index, label)
 
-# %% ../nbs/17_figures.ipynb #8243db85
+# %% ../nbs/17_figures.ipynb #89da7669
 def add_legend(
     figure: Figure,
     handles: Sequence | None = None,  # None: the labelled lines of all panels, each label once
@@ -336,7 +336,7 @@ def add_legend(
         handles = list(found.values())
     if handles: figure.legend(handles=handles, loc="outside upper left", ncols=min(columns, len(handles)), handlelength=3.2)
 
-# %% ../nbs/17_figures.ipynb #1cfa54e7
+# %% ../nbs/17_figures.ipynb #82422fb3
 LINES_NOTE = "Lines: running mean; thin: single steps of one run, or band: lowest to highest seed."
 
 
@@ -356,7 +356,7 @@ def solve_rate_and_reward(
     return add_caption(figure, "Solve rate and reward of each role. Solve rates are on the problems each system made for itself. "
                        + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #c19e65a7
+# %% ../nbs/17_figures.ipynb #5de91864
 @styled
 def solve_rate_by_kind(
     runs: Sequence[Run],
@@ -373,7 +373,7 @@ def solve_rate_by_kind(
     return add_caption(figure, "Top: share of attempts that solve, by kind of task. Bottom: share of proposals that are valid. "
                        + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #3de5775d
+# %% ../nbs/17_figures.ipynb #1cf670e7
 COMPLEXITY = {"ast_depth": "AST depth", "cyclomatic": "Cyclomatic complexity", "lines": "Lines of code", "variables": "Variables"}
 
 
@@ -389,7 +389,7 @@ def complexity(
     add_legend(figure)
     return add_caption(figure, "Complexity of valid proposed programs, mean of each step. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #9cefabdc
+# %% ../nbs/17_figures.ipynb #e767d862
 def valid_so_far(
     run: Run,
 ) -> np.ndarray:  # (n_steps,) cumulative count
@@ -417,7 +417,7 @@ def coverage(
     return add_caption(figure, "Coverage: distinct cells of the discretized (AST depth, cyclomatic complexity, lines, variables) space. "
                        "Right: the same at equal numbers of valid proposals.", runs)
 
-# %% ../nbs/17_figures.ipynb #1900a196
+# %% ../nbs/17_figures.ipynb #689c51fd
 def members(
     run: Run,
     role: str,  # "teacher", "student" or "agent"
@@ -442,7 +442,7 @@ def draw_ratings(
         at = np.isin(steps, list(born))
         if at.any(): axes.plot(steps[at], mu[at], "o", markersize=10, fillstyle="none", color=line_style(index)["color"], label="_birth")
 
-# %% ../nbs/17_figures.ipynb #fbb1c68a
+# %% ../nbs/17_figures.ipynb #806aad80
 @styled
 def ratings(
     run: Run,  # a population run
@@ -464,7 +464,7 @@ def ratings(
     if panels["roles"].lines: panels["roles"].legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2, handlelength=3, borderpad=0)
     return add_caption(figure, "TrueSkill ratings; bands: one sigma; rings: births (a culled member's name goes to the newborn).", [run])
 
-# %% ../nbs/17_figures.ipynb #0c34e769
+# %% ../nbs/17_figures.ipynb #bcdb470f
 class Matrix(NamedTuple):
     "Solve rates of pairs."
     rates: np.ndarray  # (teachers, students), NaN for pairs that never met on a valid problem
@@ -487,7 +487,7 @@ def pair_rates(
         if isfinite(rate) and n > 0: solved[cell] += rate * n; weight[cell] += n
     return Matrix(np.divide(solved, weight, out=np.full(shape, np.nan), where=weight > 0), counts)
 
-# %% ../nbs/17_figures.ipynb #2b24b4f5
+# %% ../nbs/17_figures.ipynb #44a279a8
 def draw_matrix(
     axes: Axes,
     matrix: Matrix,
@@ -529,7 +529,7 @@ def matchup_matrix(
     return add_caption(figure, "Solve rate of each pair, weighted by valid problems; n: matches. "
                        "The color scale spans the values shown.", [run])
 
-# %% ../nbs/17_figures.ipynb #56bfb0e6
+# %% ../nbs/17_figures.ipynb #5e3bdf7d
 @styled
 def entropy_and_length(
     runs: Sequence[Run],
@@ -545,7 +545,7 @@ def entropy_and_length(
     add_legend(figure)
     return add_caption(figure, "Mean policy entropy and mean length of what each role samples. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #6a27bf8d
+# %% ../nbs/17_figures.ipynb #b8c91af7
 class Anchor(NamedTuple):
     "Anchor-set accuracy of the solvers over the steps that measured it."
     steps: np.ndarray  # (n,)
@@ -571,7 +571,7 @@ def anchor_curve(
     columns = np.array(rows, dtype=float).reshape(-1, 4).T
     return Anchor(*columns, asked)
 
-# %% ../nbs/17_figures.ipynb #be04e7d1
+# %% ../nbs/17_figures.ipynb #34b9555c
 def anchor_cells(
     runs: Sequence[Run],
 ) -> dict[str, tuple[str, ...]]:  # what to print -> path inside an anchor entry
@@ -601,7 +601,7 @@ def draw_change(
             axes.plot([end], [y], look["marker"], color=look["color"], markersize=5.5, label="_end")
     axes.set(yticks=range(len(cells)), yticklabels=list(cells), ylim=(len(cells) - .5, -.5))
 
-# %% ../nbs/17_figures.ipynb #dceffc69
+# %% ../nbs/17_figures.ipynb #16238d16
 @styled
 def anchor_accuracy(
     runs: Sequence[Run],
@@ -629,7 +629,7 @@ def anchor_accuracy(
                        "band: worst to best solver. "
                        f"Open marker: start of the run; filled: end.{n}", runs)
 
-# %% ../nbs/17_figures.ipynb #798af96a
+# %% ../nbs/17_figures.ipynb #594ae29f
 EXPLOITS = {"duplicates": "Repeats of earlier problems", "near_duplicates": "Near repeats", "trivial": "Output is the input",
             "constant": "Constant output", "ignores_input": "Input ignored", "hash_like": "Scrambles like a hash"}
 
@@ -654,7 +654,7 @@ def reason_totals(
         for reason, count in (record.get(key) or {}).items(): totals[reason] = totals.get(reason, 0) + int(count)
     return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
-# %% ../nbs/17_figures.ipynb #5b108dc9
+# %% ../nbs/17_figures.ipynb #47ed94cd
 def draw_reasons(
     axes: Axes,
     runs: Sequence[Run],
@@ -677,7 +677,7 @@ def draw_reasons(
     if shown: axes.set(yticks=range(len(shown)), yticklabels=[reason.replace("_", " ") for reason in shown])
     if shown: axes.set_ylim(max(len(shown), 4) - .4, -.6)
 
-# %% ../nbs/17_figures.ipynb #8a789494
+# %% ../nbs/17_figures.ipynb #ee9a918f
 HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "----", "oooo", "++++")
 
 
@@ -703,7 +703,7 @@ def exploits(
     return add_caption(figure, "Top: running share of valid proposals that carry a flag of an easy way to be valid. "
                        "Bottom: refusals per step; the first system plain, others hatched.", runs)
 
-# %% ../nbs/17_figures.ipynb #d010e1e6
+# %% ../nbs/17_figures.ipynb #2ec5aa08
 class Life(NamedTuple):
     "The time between two births on one lane."
     member: str  # the lane
@@ -728,7 +728,7 @@ def lives(
     done += [Life(name, since[name], last, founder[name]) for name in names]
     return sorted(done, key=lambda life: (names.index(life.member), life.start))
 
-# %% ../nbs/17_figures.ipynb #fb48e55d
+# %% ../nbs/17_figures.ipynb #a1afc81f
 def draw_birth(
     axes: Axes,
     birth: dict,  # a record of births.jsonl
@@ -765,7 +765,7 @@ def draw_lives(
         axes.annotate(f"line of {founder}", (1, lane[name]), (6, 0), xycoords=("axes fraction", "data"), textcoords="offset points",
                       fontsize=7.5, va="center")
 
-# %% ../nbs/17_figures.ipynb #6a022c65
+# %% ../nbs/17_figures.ipynb #26440ead
 @styled
 def family_tree(
     run: Run,  # a population run
@@ -786,7 +786,7 @@ def family_tree(
     return add_caption(figure, "Family tree of births. Each lane is a name; arrows come from the parents; "
                        "color and line style give the founder of the line.", [run])
 
-# %% ../nbs/17_figures.ipynb #4591ad76
+# %% ../nbs/17_figures.ipynb #9eb0eea5
 PHASES = ("propose", "verify", "solve", "check", "train", "rate", "evolve", "anchor")
 
 
@@ -800,7 +800,7 @@ def phase_seconds(
     total = mean([seconds.get("total") for seconds in steps])
     return means | {"other": max(0., total - sum(means.values())) if isfinite(total) else 0.}
 
-# %% ../nbs/17_figures.ipynb #61eab626
+# %% ../nbs/17_figures.ipynb #3f81b2a3
 def draw_phases(
     axes: Axes,
     seconds: Sequence[dict[str, float]],  # one a bar, as phase_seconds gives them
@@ -836,7 +836,7 @@ def timings(
     add_legend(figure, keys, 5)
     return add_caption(figure, "Where the time of a step goes.", runs)
 
-# %% ../nbs/17_figures.ipynb #fe613891
+# %% ../nbs/17_figures.ipynb #c4828657
 BENCHED = {"tiny": "embedded base", "smollm2": "SmolLM2-135M shapes", "qwen7b": "Qwen2.5-7B shapes"}  # base of a bench -> words
 
 
@@ -863,7 +863,7 @@ def step_costs(
     text = "A whole step of a population, and of one adapter that plays all roles with the same number of sequences. "
     return add_caption(figure, text + machine, None)
 
-# %% ../nbs/17_figures.ipynb #825fb5cc
+# %% ../nbs/17_figures.ipynb #d47c0b90
 @styled
 def training_costs(
     rows: Sequence[dict],  # of `bench_training`
@@ -887,7 +887,7 @@ def training_costs(
     add_legend(figure, right.containers, 2)
     return add_caption(figure, "One optimizer step of eight members. " + machine, None)
 
-# %% ../nbs/17_figures.ipynb #c2f908f2
+# %% ../nbs/17_figures.ipynb #801843de
 @styled
 def operator_costs(
     rows: Sequence[dict],  # of `bench_operators`
@@ -907,7 +907,7 @@ def operator_costs(
     text = "Making a child of two parents at Qwen2.5-7B shapes, rank 32, all linear layers, beside the copy and the QR of one parent's factors. "
     return add_caption(figure, text + machine, None)
 
-# %% ../nbs/17_figures.ipynb #e1e8946f
+# %% ../nbs/17_figures.ipynb #05abf3b5
 FAMILIES = {  # panel -> operators
     "mutations": ("svd_structured", "layer_selective_gaussian", "component_masking", "full_gaussian", "neftune", "copy"),
     "crossovers": ("dare", "layer_wise", "svd_subspace", "extrapolative", "midpoint", "copy"),
@@ -936,7 +936,7 @@ def retention(
     text = f"Children of trained parents train on by themselves: mean over {len(records)} seeds, {children} children of each operator. "
     return add_caption(figure, text + "Dashed: the fitter parent, and the base. fresh: an adapter that starts from nothing.", None)
 
-# %% ../nbs/17_figures.ipynb #210e1c25
+# %% ../nbs/17_figures.ipynb #e8d5d651
 def fifths(
     values: Sequence,  # one a training step, NaN or None for unknown
 ) -> tuple[float, float]:  # means of the first and of the last fifth; NaN when nothing is known
@@ -979,7 +979,7 @@ def per_role(
     players = members(run, "teacher" if role == "proposer" else "student") or members(run, "agent")
     return spent / len(players) if players else float("nan")
 
-# %% ../nbs/17_figures.ipynb #af0ed424
+# %% ../nbs/17_figures.ipynb #192d43cb
 TRICKS = ("duplicates", "trivial", "constant", "ignores_input")  # the exploits that the table shows
 
 
@@ -1011,7 +1011,7 @@ def summarize(
         "optimizer_steps": (per_adapter(run, "optimizer_steps"),),
     }
 
-# %% ../nbs/17_figures.ipynb #2978a370
+# %% ../nbs/17_figures.ipynb #2798d32e
 ROWS = {  # measure -> what the table says, and its number format
     "solve_rate": ("solve rate, first -> last fifth", ".3f"), "best_student": ("  best student, last fifth", ".3f"),
     "worst_student": ("  worst student, last fifth", ".3f"), "valid_rate": ("valid proposals, first -> last fifth", ".3f"),
@@ -1040,7 +1040,7 @@ def format_cell(
         parts.append(f"{mean(known):{form}}{spread}")
     return "-" if set(parts) <= {"-"} else " -> ".join(parts)
 
-# %% ../nbs/17_figures.ipynb #fcdf6f96
+# %% ../nbs/17_figures.ipynb #c1038eb3
 class Table(NamedTuple):
     "The table of results."
     rows: list[dict[str, str]]  # one a measure: {"measure": ..., label: cell, ...}
@@ -1071,7 +1071,7 @@ def summary_table(
     rows = [row for row in rows if any(cell != "-" for key, cell in row.items() if key != "measure")]
     return Table(rows, to_markdown(rows))
 
-# %% ../nbs/17_figures.ipynb #ca0afef4
+# %% ../nbs/17_figures.ipynb #2d9088d7
 CHALLENGERS = ("r_zero", "r_diverse")  # systems with iterations
 
 
@@ -1098,7 +1098,7 @@ def draw_iterations(
         if len(group) > 1: axes.fill_between(steps, low, high, color=PALETTE[(index + shift) % len(PALETTE)], alpha=.18, linewidth=0)
         draw_line(axes, steps, middle, index + shift, label + suffix, markevery=1)
 
-# %% ../nbs/17_figures.ipynb #fc0d3992
+# %% ../nbs/17_figures.ipynb #a539d9cf
 def challenger_steps(
     run: Run,
 ) -> Run:  # only the steps in which the challenger was trained
@@ -1122,7 +1122,7 @@ def local_illusion(
     return add_caption(figure, "The local illusion: what the penalty within a batch says, and what the skill embeddings of all questions say. "
                        "Steps count the whole loop. " + LINES_NOTE, runs)
 
-# %% ../nbs/17_figures.ipynb #a8adf7c2
+# %% ../nbs/17_figures.ipynb #0a52d101
 class Pairs(NamedTuple):
     "Questions of a run compared two by two."
     questions: list[dict]  # records of problems.jsonl
@@ -1155,7 +1155,7 @@ def question_lines(
     lines = [head + lines[0], *(" " * len(head.strip()) + line for line in lines[1:])]
     return [(line if len(line) <= width else line[: width - 3] + "...").replace("$", r"\$") for line in lines]
 
-# %% ../nbs/17_figures.ipynb #255f87d2
+# %% ../nbs/17_figures.ipynb #64a15c67
 def widest_pairs(
     pairs: Pairs,
     count: int = 3,
@@ -1173,7 +1173,7 @@ def widest_pairs(
         if len(taken) == count: break
     return (taken + later)[:count]
 
-# %% ../nbs/17_figures.ipynb #c87cbd97
+# %% ../nbs/17_figures.ipynb #2520c115
 @styled
 def surface_illusion(
     run: Run,  # a challenger run
@@ -1198,7 +1198,7 @@ def surface_illusion(
     if len(alike): text = f"Of the pairs whose skills agree (at least 0.95), {np.mean(alike <= .2):.0%} differ in words (BLEU at most 0.2; frame)."
     return add_caption(figure, f"The surface illusion. {text}", [run])
 
-# %% ../nbs/17_figures.ipynb #8a8e7102
+# %% ../nbs/17_figures.ipynb #113616a9
 @styled
 def trajectories(
     runs: Sequence[Run],  # challenger runs
@@ -1222,7 +1222,7 @@ FIVE = (  # the paper's figure 4: title, unit, keys and what is added to their l
     ("e  Challenger entropy", "nats a token", (("entropy", ""),)),
 )
 
-# %% ../nbs/17_figures.ipynb #b6b37fee
+# %% ../nbs/17_figures.ipynb #c438ceb7
 @styled
 def five_measures(
     runs: Sequence[Run],  # challenger runs
@@ -1240,7 +1240,7 @@ def five_measures(
                        "remembered from earlier ones. Lower is more diverse in a to c, higher in d and e. Points: mean over seeds; "
                        "band: lowest to highest.", runs)
 
-# %% ../nbs/17_figures.ipynb #8610db5f
+# %% ../nbs/17_figures.ipynb #03671420
 def pass_matrix(
     runs: Sequence[Run],  # seeds of one system
 ) -> Matrix:  # rows: question sets 1.., columns: solvers 0..; NaN where unknown; counts: questions
@@ -1271,7 +1271,7 @@ def pass_rates(
     return add_caption(figure, "Pass rate of solver j (S0: the base) on the questions of iteration k whose truth is known; n: questions, all seeds. "
                        "Framed: the solver that the challenger was trained against.", runs)
 
-# %% ../nbs/17_figures.ipynb #319942dd
+# %% ../nbs/17_figures.ipynb #756165ca
 def skill_of(
     record: dict,  # of problems.jsonl
 ) -> str:  # a few words
@@ -1315,7 +1315,7 @@ def telling_questions(
             kept.setdefault(record["iteration"], []).append(record)
     return [min(kept[t], key=lambda record: (abs(number(record.get("consistency")) - .5), record["question"])) for t in sorted(kept)]
 
-# %% ../nbs/17_figures.ipynb #017498ea
+# %% ../nbs/17_figures.ipynb #6e359dd5
 @styled
 def question_evolution(
     run: Run,  # a challenger run
@@ -1337,7 +1337,7 @@ def question_evolution(
     return add_caption(figure, "What the valid questions of each iteration ask for (the procedure of a story, or what a program is built of), "
                        "and the kept question on which the solver was least sure.", [run])
 
-# %% ../nbs/17_figures.ipynb #c079e871
+# %% ../nbs/17_figures.ipynb #822a586b
 VARIANTS = ("R-Diverse", "R-Diverse without MAP", "R-Diverse without P_max and P_mean", "R-Diverse without P_max", "R-Diverse without P_mean",
             "R-Diverse without replay", "R-Diverse without SAM", "R-Diverse without abstraction", "R-Diverse without embedding", "R-Zero")
 COLUMNS = {"held-out, greedy": ("anchor", "greedy"), "held-out, sampled": ("anchor", "sampled"), "true labels": ("curriculum", "label_accuracy"),
@@ -1360,7 +1360,7 @@ def challenger_table(
         rows.append(row)
     return Table(rows, to_markdown(rows))
 
-# %% ../nbs/17_figures.ipynb #6ff0dd13
+# %% ../nbs/17_figures.ipynb #db052384
 COMPARISONS = {  # file name -> figure of several runs
     "solve_rate_and_reward": solve_rate_and_reward, "solve_rate_by_kind": solve_rate_by_kind, "complexity": complexity, "coverage": coverage,
     "entropy_and_length": entropy_and_length, "anchor_accuracy": anchor_accuracy, "exploits": exploits, "timings": timings,
@@ -1386,7 +1386,7 @@ def save_figure(
         figure.savefig(path, format=form, dpi=200, metadata=FORMATS[form])
     return path
 
-# %% ../nbs/17_figures.ipynb #570363ed
+# %% ../nbs/17_figures.ipynb #d045852b
 def plan_figures(
     runs: Sequence[Run],  # of any systems
 ) -> dict[str, Callable[[], Figure]]:  # file name -> what draws it
@@ -1400,7 +1400,7 @@ def plan_figures(
             plan |= {name if len(shown) == 1 else f"{name}-{run.name}": partial(draw, run) for run in shown}
     return plan
 
-# %% ../nbs/17_figures.ipynb #58de487d
+# %% ../nbs/17_figures.ipynb #891faa75
 def save_figures(
     runs: Sequence[Run],  # at least one
     out_dir: str | Path,  # made if it does not exist
@@ -1408,17 +1408,26 @@ def save_figures(
 ) -> list[Path]:  # the files written
     "Draw and save every figure of these runs."
     if not runs: raise ValueError("runs is empty: give at least one run folder")
+    return save_plan(plan_figures(runs), out_dir, formats)
+
+
+def save_plan(
+    plan: dict[str, Callable[[], Figure]],  # file name -> what draws it
+    out_dir: str | Path,  # made if it does not exist
+    formats: Sequence[str] = ("png", "svg"),
+) -> list[Path]:  # the files written
+    "Draw and save figures one after another."
     if wrong := [form for form in formats if form not in FORMATS]:
         raise ValueError(f"formats: {wrong[0]!r} is not one of {', '.join(FORMATS)}")
     out_dir = Path(out_dir)
     out_dir.mkdir(parents=True, exist_ok=True)
     paths = []
-    for name, draw in plan_figures(runs).items():
+    for name, draw in plan.items():
         figure = draw()
         paths += [save_figure(figure, out_dir/f"{name}.{form}") for form in formats]
     return paths
 
-# %% ../nbs/17_figures.ipynb #3c4891f1
+# %% ../nbs/17_figures.ipynb #ec484f06
 TEACHER, STUDENT, INK = "#0072B2", "#D55E00", "#222222"
 
 
@@ -1454,7 +1463,7 @@ def draw_card(
     axes.text(x + 5.1, y + 18.2, title, ha="left", va="center", fontsize=10.5, weight="bold", color=INK, zorder=3)
     axes.text(x + 14, y + 3.1, text, ha="center", va="center", fontsize=7.8, color=INK, linespacing=1.3, zorder=3)
 
-# %% ../nbs/17_figures.ipynb #6911e605
+# %% ../nbs/17_figures.ipynb #76644a9c
 def draw_arrow(
     axes: Axes,  # of the diagram
     start: tuple[float, float],  # x and y of its tail
@@ -1466,7 +1475,7 @@ def draw_arrow(
     axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=9 + 2 * width, linewidth=width, color=color,
                                    shrinkA=0, shrinkB=0, zorder=3))
 
-# %% ../nbs/17_figures.ipynb #fd48a5a3
+# %% ../nbs/17_figures.ipynb #9b4080f7
 def picture_match(axes: Axes, x: float, y: float) -> None:
     "Teachers and students, joined by their chances of meeting."
     for i in range(3):
@@ -1494,7 +1503,7 @@ def picture_propose(axes: Axes, x: float, y: float) -> None:
         draw_arrow(axes, (x + 7, y + 11), (x + 13.2, y + end), TEACHER)
         draw_sheet(axes, x + 13.6, y + height, kind)
 
-# %% ../nbs/17_figures.ipynb #1c6d2ac2
+# %% ../nbs/17_figures.ipynb #01a707c7
 def picture_verify(axes: Axes, x: float, y: float) -> None:
     "The sandbox runs every proposal twice and keeps what holds."
     axes.add_patch(Rectangle((x + 4, y + 5.6), 20, 11, facecolor="#EFEFEA", edgecolor=INK, linewidth=1.1, linestyle=(0, (4, 2)), zorder=2))
@@ -1515,7 +1524,7 @@ def picture_solve(axes: Axes, x: float, y: float) -> None:
         for k in range(4): draw_mark(axes, x + 18.2 + 1.75 * k, height + 2.5, k < right)
         axes.text(x + 20.9, height + .5, rf"$\rho$ = {right}/4", ha="center", va="center", fontsize=7.5)
 
-# %% ../nbs/17_figures.ipynb #397015f1
+# %% ../nbs/17_figures.ipynb #b8118958
 def picture_reward(axes: Axes, x: float, y: float) -> None:
     "Equation 2 as a curve, equation 1 as bars."
     left, low, wide, tall = x + 3.4, y + 7.6, 9., 7.6
@@ -1541,7 +1550,7 @@ def picture_evolve(axes: Axes, x: float, y: float) -> None:
     axes.text(x + 14.5, y + 15, "child", fontsize=7.2, ha="center"); axes.text(x + 23, y + 15, "lowest rated", fontsize=7.2, ha="center")
     axes.text(x + 14, y + 6.1, "mutation or crossover of LoRA weights", fontsize=7, ha="center", style="italic", color="#555555")
 
-# %% ../nbs/17_figures.ipynb #8f083dda
+# %% ../nbs/17_figures.ipynb #8a0dd795
 PICTURES = (  # card by card, clockwise: left edge, lower edge, title, text, picture
     (2, 31, "Match", "TrueSkill ratings; near-even\npairs meet most often", picture_match),
     (36, 31, "Propose", "each teacher writes problems\nof three kinds", picture_propose),
@@ -1568,7 +1577,7 @@ def iteration_diagram() -> Figure:
     axes.text(50, 26.95, "one frozen base model, one LoRA adapter for each teacher and each student", ha="center", va="center", fontsize=8.6)
     return figure
 
-# %% ../nbs/17_figures.ipynb #acb77a28
+# %% ../nbs/17_figures.ipynb #96e35a5d
 ADDED = "#009E73"
 BOXES = {  # name -> x, y, width, height, color, text
     "challenger": (2, 34, 17, 8, TEACHER, "Challenger"), "questions": (27, 34, 17, 8, INK, "questions q"),

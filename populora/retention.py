@@ -6,7 +6,7 @@
 __all__ = ['attempts', 'solve_rates', 'practise_together', 'make_children', 'retention', 'kept_share', 'retention_table',
            'save_retention', 'is_complete', 'retention_runs']
 
-# %% ../nbs/13a_retention.ipynb #d6dd4f2f
+# %% ../nbs/13a_retention.ipynb #69996dd9
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,11 +22,11 @@ from .objectives import Learner
 from .problems import Problem
 from .rewards import student_reward
 from .rollouts import Request
-from .runs import RewardConfig, SolvingConfig, derive_seed
+from .runs import RewardConfig, SolvingConfig, derive_seed, write_aside
 from .training import Attempt, Row, check_answers, experiences, mean, sampling
 from .verifier import Sandbox
 
-# %% ../nbs/13a_retention.ipynb #ed234019
+# %% ../nbs/13a_retention.ipynb #aa69b051
 def attempts(
     base: Base,
     engine, # a rollout engine
@@ -53,7 +53,7 @@ def solve_rates(
     known = [row for row in rows if row.reward == row.reward]
     return {member: mean(row.reward == 1 for row in known if row.member == member) for member in dict.fromkeys(row.member for row in rows)}
 
-# %% ../nbs/13a_retention.ipynb #7fc855b1
+# %% ../nbs/13a_retention.ipynb #209c0c0c
 def practise_together(
     base: Base,
     population: LoraPopulation,
@@ -75,7 +75,7 @@ def practise_together(
         learner.step(experiences(rows, RewardConfig(shift=False)))
     return curves
 
-# %% ../nbs/13a_retention.ipynb #6ab8cf90
+# %% ../nbs/13a_retention.ipynb #b9e412e5
 def make_children(
     parents: Sequence[Adapter], # the fitter first
     operators: Sequence[str],
@@ -85,7 +85,7 @@ def make_children(
     "Some children of every operator."
     return {f"{name}.{i}": OPERATORS[name](list(parents), torch_rng(seed, "child", name, i)) for name in operators for i in range(children)}
 
-# %% ../nbs/13a_retention.ipynb #ca5c278f
+# %% ../nbs/13a_retention.ipynb #151e67b7
 def retention(
     base: Base,
     problems: Sequence[Problem], # what the parents learn
@@ -121,7 +121,7 @@ def retention(
     families = {name: [curves[f"{name}.{i}"] for i in range(children)] for name in operators}
     return {"base": start, "parents": [grown[name] for name in order], "children": families, "fresh": curves["fresh"], "settings": settings}
 
-# %% ../nbs/13a_retention.ipynb #5368b0d1
+# %% ../nbs/13a_retention.ipynb #2a266013
 def kept_share(
     record: Mapping, # of `retention`
     operator: str, # or "fresh"
@@ -145,7 +145,7 @@ def retention_table(
     table = sorted(((name, kept(name)) for name in names), key=lambda entry: -entry[1][0])
     return "\n".join([*lines, *(f"{name:26}" + "".join(f"{share:10.2f}" for share in shares) for name, shares in table)])
 
-# %% ../nbs/13a_retention.ipynb #01ed8a99
+# %% ../nbs/13a_retention.ipynb #ba060278
 def save_retention(
     records: Sequence[Mapping], # of `retention`, one a seed
     folder: str | Path, # made if it does not exist
@@ -156,7 +156,7 @@ def save_retention(
     path.write_text(json.dumps(list(records), indent=1) + "\n")
     return path
 
-# %% ../nbs/13a_retention.ipynb #3648aa1f
+# %% ../nbs/13a_retention.ipynb #fa4fbc9e
 def is_complete(
     record: Mapping, # of `retention`
 ) -> bool: # False: time ran out
@@ -185,9 +185,7 @@ def retention_runs(
             if share <= 0 and record is None: say(f"seed {seed}: no time left"); continue
             record = retention(base, make_problems(seed), box, seed=seed, seconds=share, **options)
             record["settings"]["seconds"] = round(time.monotonic() - begin, 1)
-            aside = path.with_suffix(".part")
-            aside.write_text(json.dumps(record) + "\n")
-            aside.replace(path)
+            write_aside(path, json.dumps(record) + "\n")
         records.append(record)
         taken = f"steps {len(record['parents'][0]) - 1} + {len(record['fresh']) - 1}, {time.monotonic() - begin:.0f} s"
         say(f"seed {seed}: {'complete' if is_complete(record) else 'OUT OF TIME'}, {taken}")
