@@ -4,10 +4,10 @@
 
 # %% auto #0
 __all__ = ['CHILD', 'VLLM_ROWS', 'ROLLOUT_CASES', 'rollout_requests', 'peft_team', 'hf_generate', 'time_ours', 'time_generate',
-           'vllm_child', 'vllm_job', 'run_vllm', 'vllm_rows', 'rollout_floor', 'bench_case', 'bench_rollouts',
-           'rollouts_table']
+           'vllm_child', 'cache_bytes', 'vllm_job', 'start_vllm', 'time_vllm', 'end_vllm', 'vllm_rows', 'rollout_floor',
+           'bench_case', 'bench_rollouts', 'rollouts_table']
 
-# %% ../nbs/14b_rollout_costs.ipynb #b3472ef5
+# %% ../nbs/14b_rollout_costs.ipynb #2a7428f8
 import inspect
 import json
 import os
@@ -30,7 +30,7 @@ from .lora import LoraPopulation
 from .rollouts import Request, TorchEngine
 from .vllm_engine import capture_sizes, lora_rank
 
-# %% ../nbs/14b_rollout_costs.ipynb #615bf71f
+# %% ../nbs/14b_rollout_costs.ipynb #53624f06
 def rollout_requests(
     names: Sequence[str],  # members, in turn
     prompts: int,  # how many
@@ -45,7 +45,7 @@ def rollout_requests(
     owners = [names[i * len(names) // prompts] for i in range(prompts)]
     return [Request(rng.integers(2, vocab, length), name, max_tokens=tokens, temperature=temperature, seed=i) for i, name in enumerate(owners)]
 
-# %% ../nbs/14b_rollout_costs.ipynb #0aa258be
+# %% ../nbs/14b_rollout_costs.ipynb #cf391c81
 @contextmanager
 def peft_team(
     population: LoraPopulation,  # closed here, its base goes into peft and comes back clean
@@ -77,7 +77,7 @@ def hf_generate(
                              eos_token_id=None, **sampling, **({"adapter_names": [q.member for q in requests]} if mixed else {}))
     return out[:, ids.shape[1]:]
 
-# %% ../nbs/14b_rollout_costs.ipynb #f884cdb8
+# %% ../nbs/14b_rollout_costs.ipynb #d6cb1393
 def time_ours(
     engine,  # any rollout engine
     requests: Sequence[Request],
@@ -111,12 +111,12 @@ def time_generate(
     step = max(taken[1] - taken[0], 0.0) / (short[1] - short[0])
     return {"seconds": (taken[0] + step * max(tokens - short[0], 0)) * len(requests) / len(batch), "rows": len(batch), "step_ms": step * 1e3}
 
-# %% ../nbs/14b_rollout_costs.ipynb #2402d254
+# %% ../nbs/14b_rollout_costs.ipynb #22f323c4
 def vllm_child(
     job: dict,  # of `vllm_job`
 ) -> dict:  # "seconds" of all prompts, "start_seconds", "version"; or "skipped"
     "Time vLLM. This source runs by itself, in a Python that need not have populora."
-    import time
+    import os, time
     start = time.perf_counter()
     try: import vllm
     except ImportError as error: return {"skipped": f"no vLLM in this Python ({error})"}
@@ -132,12 +132,20 @@ def vllm_child(
         return time.perf_counter() - began, [list(each.outputs[0].token_ids) for each in made]
     run(job["asked"][::max(1, len(job["asked"]) // 64)], min(8, job["tokens"]))  # compiles what is left to compile
     began = time.perf_counter()
+    open(job["ready"], "w").close()
+    while not os.path.exists(job["go"]): time.sleep(.02)
     taken, made = run(job["asked"], job["tokens"])
     if any(len(ids) != job["tokens"] for ids in made): raise RuntimeError("vLLM ended samples early")
     if taken < 10: taken = min(taken, run(job["asked"], job["tokens"])[0])
     return {"seconds": taken, "start_seconds": began - start, "version": vllm.__version__, "ids": made[:job["keep"]]}
 
-# %% ../nbs/14b_rollout_costs.ipynb #cad6e112
+# %% ../nbs/14b_rollout_costs.ipynb #094bad6e
+def cache_bytes(model: nn.Module) -> int:
+    "Bytes of one token's keys and values in all layers."
+    config = model.config
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return 2 * config.num_key_value_heads * head_dim * config.num_hidden_layers * next(model.parameters()).element_size()
+
 def vllm_job(
     base,  # a Base
     population: LoraPopulation,
@@ -145,7 +153,6 @@ def vllm_job(
     folder: Path,  # for the files
     rows: int,  # max_num_seqs
     dummy: bool = True,  # vLLM draws weights of its own
-    memory: float = .85,  # fraction of the GPU that vLLM may take
     keep: int = 0,  # samples to return
 ) -> dict:  # JSON
     "Write the files for vLLM and describe the work."
@@ -154,16 +161,18 @@ def vllm_job(
         model.config.architectures = [type(model).__name__]
         (model.config if dummy else model).save_pretrained(folder/"base")
         population.save_peft(folder/"adapters")
-    first = requests[0]
-    compiled = {"compilation_config": {"cudagraph_capture_sizes": capture_sizes(rows)}} if model.device.type == "cuda" else {}
+    first, length = requests[0], max(len(q.prompt_ids) + q.max_tokens for q in requests)
+    memory = {"gpu_memory_utilization": .3}  # on the CPU too, in spite of its name
+    if model.device.type == "cuda": memory = {"gpu_memory_utilization": .02, "kv_cache_memory_bytes": int(1.25 * rows * length * cache_bytes(model)),
+                                              "compilation_config": {"cudagraph_capture_sizes": capture_sizes(rows)}}
     options = dict(model=str(folder/"base"), load_format="dummy" if dummy else "auto", skip_tokenizer_init=True,
-                   dtype=str(model.dtype).removeprefix("torch."), max_model_len=len(first.prompt_ids) + first.max_tokens, max_num_seqs=rows,
-                   gpu_memory_utilization=memory, enable_prefix_caching=False, generation_config="vllm", seed=0,
-                   enable_lora=True, max_loras=len(names), max_cpu_loras=len(names), max_lora_rank=lora_rank(population.rank), **compiled)
+                   dtype=str(model.dtype).removeprefix("torch."), max_model_len=length, max_num_seqs=rows,
+                   enable_prefix_caching=False, generation_config="vllm", seed=0,
+                   enable_lora=True, max_loras=len(names), max_cpu_loras=len(names), max_lora_rank=lora_rank(population.rank), **memory)
     return {"options": options, "adapters": {name: str(folder/"adapters"/name) for name in names}, "tokens": first.max_tokens, "keep": keep,
             "temperature": first.temperature, "asked": [[list(map(int, q.prompt_ids)), names.index(q.member)] for q in requests]}
 
-# %% ../nbs/14b_rollout_costs.ipynb #053ff01e
+# %% ../nbs/14b_rollout_costs.ipynb #b9c357b3
 CHILD = """import json, sys
 {source}
 if __name__ == "__main__":
@@ -172,35 +181,45 @@ if __name__ == "__main__":
     with open(sys.argv[2], "w") as file: json.dump(found, file)
 """
 
-def run_vllm(
+def start_vllm(
     job: dict,  # of `vllm_job`
-    folder: Path,  # for its files
-    seconds: float,  # then it is killed
+    folder: Path,  # for its files, of its own
     python: str | None = None,  # an interpreter that has vLLM; None: $POPULORA_VLLM_PYTHON, or this one
-) -> dict:  # of `vllm_child`; or "failed": why
-    "Time vLLM in a process of its own."
+) -> subprocess.Popen:  # raises OSError where there is no such interpreter
+    "Start vLLM in a process of its own; it waits when it is ready."
+    for name in ("ready", "go", "found.json"): (folder/name).unlink(missing_ok=True)
     (folder/"child.py").write_text(CHILD.format(source=inspect.getsource(vllm_child)))
-    (folder/"job.json").write_text(json.dumps(job))
-    (folder/"found.json").unlink(missing_ok=True)
+    (folder/"job.json").write_text(json.dumps(job | {name: str(folder/name) for name in ("ready", "go")}))
     settings = dict(VLLM_NO_USAGE_STATS="1", HF_HUB_OFFLINE="1", VLLM_LOGGING_LEVEL="WARNING", VLLM_USE_FLASHINFER_SAMPLER="0")
     program = python or os.environ.get("POPULORA_VLLM_PYTHON") or sys.executable
     words = [program, *(str(folder/name) for name in ("child.py", "job.json", "found.json"))]
     with open(folder/"log.txt", "w") as log:
-        try: child = subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=os.environ | settings,
-                                      start_new_session=True)
-        except OSError as error: return {"failed": str(error)}
+        return subprocess.Popen(words, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=os.environ | settings,
+                                start_new_session=True)
+
+def time_vllm(
+    child: subprocess.Popen,  # of `start_vllm`
+    folder: Path,  # its own
+    seconds: float,  # then it is killed
+) -> dict:  # of `vllm_child`; or "failed": why
+    "Let a waiting vLLM go, and wait for its result."
+    (folder/"go").touch()
     try: status = child.wait(seconds)
     except subprocess.TimeoutExpired: status = None
-    finally:
-        try: os.killpg(child.pid, signal.SIGKILL)  # vLLM's own children too
-        except ProcessLookupError: pass
-        child.wait()
+    finally: end_vllm(child)
     if status is None: return {"failed": f"not done after {seconds:.0f} s"}
     if status == 0 and (folder/"found.json").is_file(): return json.loads((folder/"found.json").read_text())
-    said = (folder/"log.txt").read_text(errors="replace").strip().splitlines()
-    return {"failed": f"exit status {status}: {said[-1][:200] if said else 'it said nothing'}"}
+    said = (folder/"log.txt").read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+    why = next((line for line in said if "Error: " in line), said[-1])  # vLLM's cause comes first, and other errors follow from it
+    return {"failed": f"exit status {status}: {why[-300:]}"}
 
-# %% ../nbs/14b_rollout_costs.ipynb #deac3131
+def end_vllm(child: subprocess.Popen):
+    "Kill a vLLM and its own children."
+    try: os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError: pass
+    child.wait()
+
+# %% ../nbs/14b_rollout_costs.ipynb #a0ee1f02
 VLLM_ROWS = (256, 1024)  # max_num_seqs
 
 def vllm_rows(
@@ -208,26 +227,34 @@ def vllm_rows(
     population: LoraPopulation,
     requests: Sequence[Request],
     sizes: Sequence[int] = VLLM_ROWS,  # max_num_seqs, each at most the number of requests
-    seconds: float = 150.0,  # for each size, vLLM's start included
-    python: str | None = None,  # see `run_vllm`
+    seconds: float = 150.0,  # for the start, and again for the time of each size
+    python: str | None = None,  # see `start_vllm`
     late: Callable[[], bool] = lambda: False,  # whether no further measurement may start
 ) -> Iterator[dict]:  # "engine", "rows"; "seconds" and more, or None with "failed" or "skipped"
     "Time vLLM at several limits."
-    memory = .85
-    if base.model.device.type == "cuda":
-        torch.cuda.empty_cache()
-        free, total = torch.cuda.mem_get_info()
-        memory = round(.92 * free / total, 3)
+    if late(): return
+    if base.model.device.type == "cuda": torch.cuda.empty_cache()
+    sizes, children = list(dict.fromkeys(min(size, len(requests)) for size in sizes)), {}
     with tempfile.TemporaryDirectory() as place:
-        for rows in dict.fromkeys(min(size, len(requests)) for size in sizes):
-            if late(): return
-            job = vllm_job(base, population, requests, Path(place), rows, base.name != "tiny", memory)
-            found = run_vllm(job, Path(place), seconds, python)
-            found.pop("ids", None)
-            yield {"engine": "vllm", "rows": rows, "seconds": None} | found
-            if "skipped" in found: return
+        folders = {rows: Path(place)/str(rows) for rows in sizes}
+        try:
+            for rows, folder in folders.items():
+                folder.mkdir()
+                children[rows] = start_vllm(vllm_job(base, population, requests, Path(place), rows, base.name != "tiny"), folder, python)
+            limit = time.monotonic() + seconds
+            while time.monotonic() < limit and any(child.poll() is None and not (folders[rows]/"ready").exists() for rows, child in children.items()):
+                time.sleep(.1)
+            for rows, child in children.items():
+                started = (folders[rows]/"ready").exists() or child.poll() is not None
+                found = time_vllm(child, folders[rows], seconds) if started else {"failed": f"not started after {seconds:.0f} s"}
+                found.pop("ids", None)
+                yield {"engine": "vllm", "rows": rows, "seconds": None} | found
+                if "skipped" in found: return
+        except OSError as error: yield {"engine": "vllm", "rows": sizes[0], "seconds": None, "failed": str(error)}
+        finally:
+            for child in children.values(): end_vllm(child)
 
-# %% ../nbs/14b_rollout_costs.ipynb #551c7454
+# %% ../nbs/14b_rollout_costs.ipynb #400f6d4b
 def rollout_floor(
     model: nn.Module,  # the base
     rows: int,  # samples at a time
@@ -238,12 +265,11 @@ def rollout_floor(
 ) -> float:  # seconds
     "The time to move the bytes of all decode steps."
     config, size = model.config, next(model.parameters()).element_size()
-    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     weights = sum(p.numel() for name, p in model.named_parameters() if config.tie_word_embeddings or "embed_tokens" not in name)
-    cache = rows * (prompt + tokens / 2) * 2 * config.num_key_value_heads * head_dim * config.num_hidden_layers
-    return tokens * size * (weights + adapters + cache + 2 * rows * config.vocab_size) / bandwidth
+    cache = rows * (prompt + tokens / 2) * cache_bytes(model)
+    return tokens * (size * (weights + adapters + 2 * rows * config.vocab_size) + cache) / bandwidth
 
-# %% ../nbs/14b_rollout_costs.ipynb #0a589c57
+# %% ../nbs/14b_rollout_costs.ipynb #cd1d1692
 ROLLOUT_CASES = (("tiny", 2048, 256), ("smollm2", 2048, 256), ("qwen7b", 512, 64))  # base, prompts, new tokens
 
 def bench_case(
@@ -281,7 +307,7 @@ def bench_case(
             if late(): return
             yield row("generate, " + ("mixed" if mixed else "in turn"), unless_full(time_generate, model, asked, rows, mixed, device))
 
-# %% ../nbs/14b_rollout_costs.ipynb #f00923f5
+# %% ../nbs/14b_rollout_costs.ipynb #8afb85f5
 def bench_rollouts(
     cases: Sequence[tuple[str, int, int]] = ROLLOUT_CASES,  # base, prompts, new tokens
     members: int = 8,

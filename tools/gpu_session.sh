@@ -115,7 +115,7 @@ else
     if [ -x "$out/vllm/bin/python" ]; then export POPULORA_VLLM_PYTHON="$out/vllm/bin/python"; fi
   fi
   for name in tiny smollm2 qwen7b; do
-    step "rollouts-$name" 300 populora bench rollouts --base "$name" --device cuda --seconds 240 --case-seconds 110 --out "$out/bench_rollouts.jsonl"
+    step "rollouts-$name" 300 populora bench rollouts --base "$name" --device cuda --seconds 250 --case-seconds 150 --out "$out/bench_rollouts.jsonl"
   done
   step challenger-more 420 challenger "$rest" 1 2 385
 fi
