@@ -7,7 +7,7 @@ __all__ = ['CHILD', 'VLLM_ROWS', 'ROLLOUT_CASES', 'rollout_requests', 'peft_team
            'vllm_child', 'cache_bytes', 'vllm_job', 'start_vllm', 'time_vllm', 'end_vllm', 'vllm_rows', 'rollout_floor',
            'bench_case', 'bench_rollouts', 'rollouts_table']
 
-# %% ../nbs/14b_rollout_costs.ipynb #2a7428f8
+# %% ../nbs/14b_rollout_costs.ipynb #d466d150
 import inspect
 import json
 import os
@@ -30,7 +30,7 @@ from .lora import LoraPopulation
 from .rollouts import Request, TorchEngine
 from .vllm_engine import capture_sizes, lora_rank
 
-# %% ../nbs/14b_rollout_costs.ipynb #53624f06
+# %% ../nbs/14b_rollout_costs.ipynb #a79999f4
 def rollout_requests(
     names: Sequence[str],  # members, in turn
     prompts: int,  # how many
@@ -45,7 +45,7 @@ def rollout_requests(
     owners = [names[i * len(names) // prompts] for i in range(prompts)]
     return [Request(rng.integers(2, vocab, length), name, max_tokens=tokens, temperature=temperature, seed=i) for i, name in enumerate(owners)]
 
-# %% ../nbs/14b_rollout_costs.ipynb #cf391c81
+# %% ../nbs/14b_rollout_costs.ipynb #9e5a79b5
 @contextmanager
 def peft_team(
     population: LoraPopulation,  # closed here, its base goes into peft and comes back clean
@@ -77,7 +77,7 @@ def hf_generate(
                              eos_token_id=None, **sampling, **({"adapter_names": [q.member for q in requests]} if mixed else {}))
     return out[:, ids.shape[1]:]
 
-# %% ../nbs/14b_rollout_costs.ipynb #d6cb1393
+# %% ../nbs/14b_rollout_costs.ipynb #74825010
 def time_ours(
     engine,  # any rollout engine
     requests: Sequence[Request],
@@ -111,12 +111,13 @@ def time_generate(
     step = max(taken[1] - taken[0], 0.0) / (short[1] - short[0])
     return {"seconds": (taken[0] + step * max(tokens - short[0], 0)) * len(requests) / len(batch), "rows": len(batch), "step_ms": step * 1e3}
 
-# %% ../nbs/14b_rollout_costs.ipynb #22f323c4
+# %% ../nbs/14b_rollout_costs.ipynb #c094cb75
 def vllm_child(
     job: dict,  # of `vllm_job`
 ) -> dict:  # "seconds" of all prompts, "start_seconds", "version"; or "skipped"
     "Time vLLM. This source runs by itself, in a Python that need not have populora."
-    import os, time
+    import os
+    import time
     start = time.perf_counter()
     try: import vllm
     except ImportError as error: return {"skipped": f"no vLLM in this Python ({error})"}
@@ -139,7 +140,7 @@ def vllm_child(
     if taken < 10: taken = min(taken, run(job["asked"], job["tokens"])[0])
     return {"seconds": taken, "start_seconds": began - start, "version": vllm.__version__, "ids": made[:job["keep"]]}
 
-# %% ../nbs/14b_rollout_costs.ipynb #094bad6e
+# %% ../nbs/14b_rollout_costs.ipynb #d493ecf0
 def cache_bytes(model: nn.Module) -> int:
     "Bytes of one token's keys and values in all layers."
     config = model.config
@@ -172,7 +173,7 @@ def vllm_job(
     return {"options": options, "adapters": {name: str(folder/"adapters"/name) for name in names}, "tokens": first.max_tokens, "keep": keep,
             "temperature": first.temperature, "asked": [[list(map(int, q.prompt_ids)), names.index(q.member)] for q in requests]}
 
-# %% ../nbs/14b_rollout_costs.ipynb #b9c357b3
+# %% ../nbs/14b_rollout_costs.ipynb #bf999829
 CHILD = """import json, sys
 {source}
 if __name__ == "__main__":
@@ -219,7 +220,7 @@ def end_vllm(child: subprocess.Popen):
     except ProcessLookupError: pass
     child.wait()
 
-# %% ../nbs/14b_rollout_costs.ipynb #a0ee1f02
+# %% ../nbs/14b_rollout_costs.ipynb #cb47e579
 VLLM_ROWS = (256, 1024)  # max_num_seqs
 
 def vllm_rows(
@@ -254,7 +255,7 @@ def vllm_rows(
         finally:
             for child in children.values(): end_vllm(child)
 
-# %% ../nbs/14b_rollout_costs.ipynb #400f6d4b
+# %% ../nbs/14b_rollout_costs.ipynb #9ca8500b
 def rollout_floor(
     model: nn.Module,  # the base
     rows: int,  # samples at a time
@@ -269,7 +270,7 @@ def rollout_floor(
     cache = rows * (prompt + tokens / 2) * cache_bytes(model)
     return tokens * (size * (weights + adapters + 2 * rows * config.vocab_size) + cache) / bandwidth
 
-# %% ../nbs/14b_rollout_costs.ipynb #cd1d1692
+# %% ../nbs/14b_rollout_costs.ipynb #c8877eee
 ROLLOUT_CASES = (("tiny", 2048, 256), ("smollm2", 2048, 256), ("qwen7b", 512, 64))  # base, prompts, new tokens
 
 def bench_case(
@@ -307,7 +308,7 @@ def bench_case(
             if late(): return
             yield row("generate, " + ("mixed" if mixed else "in turn"), unless_full(time_generate, model, asked, rows, mixed, device))
 
-# %% ../nbs/14b_rollout_costs.ipynb #8afb85f5
+# %% ../nbs/14b_rollout_costs.ipynb #1816d9a7
 def bench_rollouts(
     cases: Sequence[tuple[str, int, int]] = ROLLOUT_CASES,  # base, prompts, new tokens
     members: int = 8,
