@@ -10,7 +10,7 @@ __all__ = ['SHAPES', 'TRAINING_SIZES', 'LOADS', 'STEP_CASES', 'PHASES', 'H200', 
            'step_config', 'time_steps', 'time_evolution', 'bench_step_once', 'OutOfTime', 'time_limit', 'bench_step',
            'step_table', 'step_floors']
 
-# %% ../nbs/14a_costs.ipynb #93989e94
+# %% ../nbs/14a_costs.ipynb #a7f304a2
 import gc
 import os
 import platform
@@ -37,7 +37,7 @@ from .runs import PopuloraConfig, apply_overrides, matched_agent
 from .training import Session, build_population, populora_step
 from .verifier import Sandbox
 
-# %% ../nbs/14a_costs.ipynb #8b17d8a5
+# %% ../nbs/14a_costs.ipynb #e61edd98
 def machine(
     device: str, # a torch device
 ) -> dict: # names and versions
@@ -58,7 +58,7 @@ def clear(device: str | torch.device) -> None:
     gc.collect()
     if torch.device(device).type == "cuda": torch.cuda.empty_cache()
 
-# %% ../nbs/14a_costs.ipynb #774eb1c4
+# %% ../nbs/14a_costs.ipynb #bc9de063
 def timed(
     job: Callable[[], object],
     device: str, # a torch device
@@ -78,7 +78,7 @@ def timed(
         taken.append(time.perf_counter() - start)
     return {"seconds": statistics.median(taken), "peak_gb": torch.cuda.max_memory_allocated(device) / 1e9 if cuda else None, "runs": len(taken)}
 
-# %% ../nbs/14a_costs.ipynb #84621c83
+# %% ../nbs/14a_costs.ipynb #353cd6b0
 def unless_full(
     job: Callable[..., dict], # a measurement
     *args, # its arguments
@@ -90,7 +90,7 @@ def unless_full(
     torch.cuda.empty_cache()
     return None
 
-# %% ../nbs/14a_costs.ipynb #97094067
+# %% ../nbs/14a_costs.ipynb #c1fffff5
 SHAPES = {
     "smollm2": dict(model_type="llama", vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
                     num_key_value_heads=3, tie_word_embeddings=True, max_position_embeddings=8192),
@@ -118,7 +118,7 @@ def sized_base(
     model.config.eos_token_id = speech.tokenizer.eos_token_id
     return Base(name, model.to(device, dtype).eval().requires_grad_(False), speech.tokenizer, speech.template)
 
-# %% ../nbs/14a_costs.ipynb #6cdc0b32
+# %% ../nbs/14a_costs.ipynb #41e34ce8
 def random_batch(
     names: Sequence[str], # members
     sequences: int, # of each member
@@ -131,7 +131,7 @@ def random_batch(
     ids = rng.integers(3, vocab, size=(len(names) * sequences, length)).tolist()
     return [Experience(names[i // sequences], row[:prompt], row[prompt:], None, float(rng.standard_normal())) for i, row in enumerate(ids)]
 
-# %% ../nbs/14a_costs.ipynb #086e5bc5
+# %% ../nbs/14a_costs.ipynb #04ea0e28
 class TakingTurns:
     "Members as plain peft adapters on one base, trained one after another."
     def __init__(self,
@@ -169,7 +169,7 @@ class TakingTurns:
         "Take the adapters off the base."
         self.model.unload()
 
-# %% ../nbs/14a_costs.ipynb #248d04ee
+# %% ../nbs/14a_costs.ipynb #4e953b2f
 def peft_step(
     turns: TakingTurns,
     experiences: Sequence[Experience], # of one length, and one prompt length
@@ -195,7 +195,7 @@ def peft_step(
         turns.optimizers[name].step()
         turns.optimizers[name].zero_grad()
 
-# %% ../nbs/14a_costs.ipynb #09c40b0a
+# %% ../nbs/14a_costs.ipynb #b34c15c4
 def moved_population(
     base: Base,
     names: Sequence[str], # members
@@ -210,7 +210,7 @@ def moved_population(
             stack.B.copy_(size * torch.randn(stack.B.shape, generator=torch_rng(seed, "moved", stack.layer)))
     return population
 
-# %% ../nbs/14a_costs.ipynb #19711b07
+# %% ../nbs/14a_costs.ipynb #6438f21f
 def time_one_pass(
     base: Base,
     names: Sequence[str], # members
@@ -243,7 +243,7 @@ def time_turns(
     finally: turns.close()
     return found | {"seconds": found["seconds"] * len(names) / share}
 
-# %% ../nbs/14a_costs.ipynb #1aef09d4
+# %% ../nbs/14a_costs.ipynb #17f7433e
 def fastest(row: Mapping) -> dict | None:
     "The faster of the two peft variants."
     found = [row[key] for key in ("peft", "peft_autocast") if row.get(key)]
@@ -284,7 +284,7 @@ def bench_training(
         report(row)
     return rows
 
-# %% ../nbs/14a_costs.ipynb #6b381435
+# %% ../nbs/14a_costs.ipynb #b78f07a2
 def training_table(
     rows: Sequence[dict], # of `bench_training`
 ) -> str: # plain text
@@ -299,7 +299,7 @@ def training_table(
                      f"{clock(row.get('peft_autocast'))} {ratio} {size(row['one_pass'])} {size(fastest(row))}")
     return "\n".join(lines)
 
-# %% ../nbs/14a_costs.ipynb #5493b40f
+# %% ../nbs/14a_costs.ipynb #33cb4053
 def layer_shapes(
     name: str, # a name in `SHAPES`
 ) -> dict[str, tuple[int, int]]: # layer path -> (d_in, d_out), all linear layers but the head
@@ -321,7 +321,7 @@ def random_adapter(
     return Adapter({layer: (torch.randn(rank, d_in, generator=rng), torch.randn(d_out, rank, generator=rng))
                     for layer, (d_in, d_out) in shapes.items()})
 
-# %% ../nbs/14a_costs.ipynb #b62e1e28
+# %% ../nbs/14a_costs.ipynb #021d96fd
 def copy_and_qr(
     adapter: Adapter,
 ) -> None:
@@ -353,7 +353,7 @@ def peft_svd(
     seconds = time.perf_counter() - start
     return seconds, (inner.lora_B["child"].weight @ inner.lora_A["child"].weight * inner.scaling["child"]).detach()
 
-# %% ../nbs/14a_costs.ipynb #c4b95121
+# %% ../nbs/14a_costs.ipynb #6ab6a137
 def bench_operators(
     base: str = "qwen7b", # a name in `SHAPES`
     rank: int = 32,
@@ -389,7 +389,7 @@ def operators_table(
     lines = [f"{row['what']:30} {row['seconds']:8.2f} {row['ratio']:14.2f}x" for row in rows]
     return "\n".join([f"{'operator':30} {'seconds':>8} {'of copy and QR':>15}", *lines])
 
-# %% ../nbs/14a_costs.ipynb #f44ec8fb
+# %% ../nbs/14a_costs.ipynb #e0c3f8c2
 class Renamed:
     "An engine or a learner behind which all members are one."
     def __init__(self, inner, name: str): self.inner, self.name = inner, name
@@ -422,30 +422,32 @@ def one_adapter(
     return replace(session, population=OneForAll(population), engine=Renamed(make_engine(population, session.base.tokenizer), name),
                    learner=Renamed(learner, name))
 
-# %% ../nbs/14a_costs.ipynb #52104a63
+# %% ../nbs/14a_costs.ipynb #a5492866
 class Dubbed:
     "An engine whose samples say something else."
     def __init__(self, inner, tokenizer, seed: int = 0):
         self.inner, self.tokenizer, self.rng = inner, tokenizer, np.random.default_rng(seed)
-        self.programs = [generate(np.random.default_rng([seed, i]), LEVELS[i % len(LEVELS)]) for i in range(50)]
+        self.known = [generate(np.random.default_rng([seed, i]), LEVELS[i % len(LEVELS)]) for i in range(50)]
 
     def line(self, prompt: str) -> str:
         "What is said after a prompt."
-        made = self.programs[self.rng.integers(len(self.programs))]
-        if prompt.startswith("code_f"): return made.program
-        if not prompt.startswith("propose"): return "1"
-        if not prompt.startswith("propose code_f"): return f"{made.program}\n>>> f({made.inputs[0]})"
-        shown = next((known.inputs for known in self.programs if known.program in prompt), ("1", "2", "'a'", "[1]", "(2,)", "True"))
-        return "\n".join(["# does it", *(f">>> f({arguments})" for arguments in shown)])
+        other, kind = self.known[self.rng.integers(len(self.known))], prompt.split("\n")[0]
+        this = next((made for made in self.known if made.program in prompt or f"# {made.message}\n" in prompt), None)
+        if kind == "propose code_f":
+            inputs = this.inputs if this else ("1", "2", "'a'", "[1]", "(2,)", "True")
+            return "\n".join([f"# {(this or other).message}", *(f">>> f({arguments})" for arguments in inputs)])
+        if kind.startswith("propose"): return f"{other.program}\n>>> f({other.inputs[0]})"
+        said = this if this and self.rng.random() < .5 else other
+        return {"code_o": said.outputs[0], "code_i": said.inputs[0], "code_f": said.program}[kind]
 
     def generate(self, requests):
         "Sample, and replace the text."
         prompts = [self.tokenizer.decode(request.prompt_ids, skip_special_tokens=True) for request in requests]
         return [[replace(sample, text=self.line(prompt)) for sample in samples] for prompt, samples in zip(prompts, self.inner.generate(requests))]
 
-# %% ../nbs/14a_costs.ipynb #cbcfca1a
+# %% ../nbs/14a_costs.ipynb #b162919b
 LOADS = { # prompts a teacher and kind, proposals a prompt, attempts a problem, longest proposal and answer, samples decoded together
-    "tiny": (2, 8, 8, 128, 96, 1024), "smollm2": (1, 8, 4, 64, 32, 1024), "qwen7b": (1, 8, 4, 64, 32, 512), "toy": (1, 2, 2, 12, 6, 64),
+    "tiny": (2, 8, 8, 128, 96, 1024), "smollm2": (1, 8, 8, 128, 96, 1024), "qwen7b": (1, 8, 4, 128, 96, 512), "toy": (1, 2, 2, 12, 6, 64),
 }
 
 def step_config(
@@ -463,20 +465,21 @@ def step_config(
     options = {"population.teachers": teachers, "population.students": students, "adapter.rank": rank, "adapter.alpha": 2 * rank,
                "base.device": device, "base.dtype": dtype, "proposals.prompts": prompts, "proposals.group": group,
                "solving.samples": samples, "proposals.max_tokens": propose, "solving.max_tokens": solve, "rollout.max_rows": rows,
-               "rollout.engine": engine, "verifier.workers": workers, "optimizer.lr": 0, "anchor.interval": -1, "evolution.interval": 10}
+               "rollout.engine": engine, "verifier.workers": workers, "verifier.timeout": .25, "optimizer.lr": 0, "anchor.interval": -1, "evolution.interval": 10}
     return apply_overrides(PopuloraConfig(), [f"{name}={value}" for name, value in options.items()])
 
-# %% ../nbs/14a_costs.ipynb #93a36218
+# %% ../nbs/14a_costs.ipynb #bf517540
 def time_steps(
     session: Session,
     step_function: Callable, # (session, step) -> log -> records
     warmup: int = 1, # steps that do not count
     repeats: int = 2, # steps that count, at most
-    seconds: float = 30.0, # no step but the first that counts starts after this long
+    seconds: float = 30.0, # of the steps that count, none but the first starts after this long
 ) -> dict: # "seconds" and "phases" of a step (medians), "sequences" and "tokens" sampled in a step
     "Run steps and read their own timings."
     begin, seen, counts = time.perf_counter(), [], []
     for step in range(1, warmup + repeats + 1):
+        if step == warmup + 1: begin = time.perf_counter()
         if step > warmup + 1 and time.perf_counter() - begin > seconds: break
         before = session.budget.state_dict()
         record = step_function(session, step)["timings"][0]["seconds"]
@@ -493,13 +496,13 @@ def time_steps(
 def time_evolution(
     session: Session, # of a population
 ) -> float: # seconds a step, one replacement shared by the steps of an interval
-    "Time one replacement."
+    "Time three replacements, whose operators differ."
     start = time.perf_counter()
-    session.replacement.apply(session.population, session.ladder, np.random.default_rng(0))
+    for seed in range(3): session.replacement.apply(session.population, session.ladder, np.random.default_rng(seed))
     synchronize(session.config.base.device)
-    return (time.perf_counter() - start) / session.replacement.interval
+    return (time.perf_counter() - start) / 3 / session.replacement.interval
 
-# %% ../nbs/14a_costs.ipynb #44d4d1fe
+# %% ../nbs/14a_costs.ipynb #0afa92ad
 def bench_step_once(
     base: Base,
     config: PopuloraConfig, # from `step_config`
@@ -532,7 +535,7 @@ def bench_step_once(
         row["ratio_adapter"] = found["seconds"] / row["agent"]["seconds"]
     return row
 
-# %% ../nbs/14a_costs.ipynb #b39e0f43
+# %% ../nbs/14a_costs.ipynb #e826ef58
 class OutOfTime(Exception):
     "A measurement took too long."
 
@@ -551,7 +554,7 @@ def time_limit(
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
-# %% ../nbs/14a_costs.ipynb #c1b70b8d
+# %% ../nbs/14a_costs.ipynb #e689bacc
 STEP_CASES = (("tiny", 4), ("smollm2", 4), ("qwen7b", 4), ("tiny", 8), ("tiny", 16), ("smollm2", 8), ("smollm2", 16)) # base, teachers = students
 
 def bench_step(
@@ -560,7 +563,7 @@ def bench_step(
     device: str = "cuda",
     engine: str = "torch",
     seconds: float = 120.0, # no case starts after this long
-    options: Mapping = {"warmup": 1, "repeats": 2, "seconds": 12.0}, # of `time_steps`
+    options: Mapping = {"warmup": 2, "repeats": 3, "seconds": 8.0}, # of `time_steps`
     report: Callable[[dict], None] = lambda row: None, # gets each row as soon as it is there
     case_seconds: float = float("inf"), # a case that takes longer ends, its row holds an "error"
     dtype: str | None = None, # of the base; None: bfloat16 on CUDA, else float32
@@ -584,7 +587,7 @@ def bench_step(
             clear(device)
     return rows
 
-# %% ../nbs/14a_costs.ipynb #beeea3ab
+# %% ../nbs/14a_costs.ipynb #41d5eaf4
 PHASES = ("propose", "verify", "solve", "check", "train", "rate", "evolve")
 
 def step_table(
@@ -602,7 +605,7 @@ def step_table(
                      + " ".join(f"{ours['phases'].get(phase, 0):7.3f}s" for phase in PHASES))
     return "\n".join(lines)
 
-# %% ../nbs/14a_costs.ipynb #e52c3469
+# %% ../nbs/14a_costs.ipynb #189c9025
 H200 = {"bytes": 4.8e12, "flops": 9.9e14, "fork": 1.5e-3, "memory": 2e10} # a second; seconds a program on one core; bytes a second of the host
 
 def step_floors(

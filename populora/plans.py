@@ -10,7 +10,7 @@ __all__ = ['RECORDED', 'MAIN', 'SIZES', 'SWITCHES', 'SETTLING', 'PLANS', 'CHAT',
            'tell', 'run_side_by_side', 'run_here', 'stop_all', 'slim', 'pack_run', 'pack_records', 'record_runs',
            'record_figures', 'record_tables', 'draw_records']
 
-# %% ../nbs/17c_plans.ipynb #ba2b4e2b
+# %% ../nbs/17c_plans.ipynb #00c964b3
 import dataclasses
 import json
 import lzma
@@ -35,7 +35,7 @@ from populora.runs import (
     read_json, validate, write_aside,
 )
 
-# %% ../nbs/17c_plans.ipynb #e4d2fd01
+# %% ../nbs/17c_plans.ipynb #00ac16a3
 @dataclass(frozen=True)
 class Retention:
     "Notebook 13a's experiment: what children keep of what their parents learned."
@@ -88,7 +88,7 @@ class Job:
     @property
     def variant(self) -> str: return self.name.split("/")[1].rpartition("-s")[0]
 
-# %% ../nbs/17c_plans.ipynb #2adec441
+# %% ../nbs/17c_plans.ipynb #e0fb6beb
 def population_of(config: PopuloraConfig, teachers: int, **options) -> PopuloraConfig:
     "The same run with as many teachers and students, and other options (section__name=value)."
     changes = {"population.teachers": teachers, "population.students": teachers} | {k.replace("__", "."): v for k, v in options.items()}
@@ -119,7 +119,7 @@ SWITCHES = {
 }
 SETTLING = {f"k{k}": lambda c, k=k: population_of(c, 1, solving__samples=k, evolution__interval=0) for k in (4, 8, 16)}
 
-# %% ../nbs/17c_plans.ipynb #550a4a8a
+# %% ../nbs/17c_plans.ipynb #b6bf27dd
 @dataclass(frozen=True)
 class Size:
     "How large the runs of a plan are."
@@ -153,6 +153,7 @@ def demo_challenger() -> ChallengerConfig:
 def gpu_run() -> PopuloraConfig:
     "200 steps on the embedded base: 96 proposals a step for four teachers, eight attempts at each."
     options = ["base.device=cuda", "proposals.prompts=2", "solving.samples=8", "optimizer.lr=0.002", "rollout.max_rows=2048", "verifier.workers=4",
+               "verifier.timeout=0.25",
                "run.steps=200", "run.checkpoint_every=25", "run.keep_last=2", "run.progress_every=25", "anchor.interval=50", "anchor.per_cell=40",
                "evolution.interval=24"] # 24: no replacement falls on a checkpoint, so no untrained child is evaluated
     return apply_overrides(PopuloraConfig(), options)
@@ -167,7 +168,7 @@ PLANS = {
                   ("all",), None),
 }
 
-# %% ../nbs/17c_plans.ipynb #581baa5c
+# %% ../nbs/17c_plans.ipynb #2c955fe6
 def seeded(config, seed: int):
     "The same run with another seed."
     return validate(dataclasses.replace(config, seed=seed))
@@ -220,7 +221,7 @@ def ablated(config: ChallengerConfig) -> dict[str, ChallengerConfig]:
     from populora.challenger import ABLATIONS
     return {name.replace(" ", "-"): apply_overrides(config, changed) for name, changed in ABLATIONS.items() if changed}
 
-# %% ../nbs/17c_plans.ipynb #b66854f4
+# %% ../nbs/17c_plans.ipynb #f6ecf811
 def plan_table(
     plan: Mapping[str, Job],
 ) -> list[dict[str, str]]: # rows of a table
@@ -233,7 +234,7 @@ def plan_table(
         rows.append({"part": part, "variants": ", ".join(variants), "seeds": " or ".join(map(str, seeds)), "jobs": str(len(jobs))})
     return rows
 
-# %% ../nbs/17c_plans.ipynb #c084d533
+# %% ../nbs/17c_plans.ipynb #7c8dd34e
 def run_sequences(
     config, # of any system
 ) -> tuple[int, int]: # sampled in the whole run; those of them that are trained on
@@ -277,7 +278,7 @@ def plan_cost(
         if runs: rows.append({"part": part} | cells)
     return [*rows, {"part": "all", "sequences": "", "billion tokens": "", "GPU hours": f"{total:,.1f}"}]
 
-# %% ../nbs/17c_plans.ipynb #e8151e7a
+# %% ../nbs/17c_plans.ipynb #b1c9659d
 def finished(
     job: Job,
     out: Path, # the plan's folder
@@ -322,7 +323,7 @@ def run_benchmarks(work: Evaluation, folder: Path, out: Path, data: str | None =
     how = How(limit=work.limit)
     run_evaluation(folder, work.base, solvers, work.bench, data, how, work.device, work.dtype, log=lambda line: None)
 
-# %% ../nbs/17c_plans.ipynb #e68903a4
+# %% ../nbs/17c_plans.ipynb #ef7798cd
 def run_job(
     job: Job,
     out: str | Path, # the plan's folder
@@ -345,7 +346,7 @@ def run_job(
     start(work, folder, resume=begun(folder), base=base)
     return finished(job, out)
 
-# %% ../nbs/17c_plans.ipynb #2e373338
+# %% ../nbs/17c_plans.ipynb #93d621bc
 def start_job(
     words: Sequence[str], # the command that runs one job
     log: Path, # what it prints
@@ -424,7 +425,7 @@ def stop_all(processes, how: int = signal.SIGINT):
     for process in processes:
         if process.poll() is None: process.send_signal(how)
 
-# %% ../nbs/17c_plans.ipynb #b4fa8e78
+# %% ../nbs/17c_plans.ipynb #866d333b
 TEXTS = ("program", "inputs", "outputs", "message", "question", "skill", "label", "truth") # fields of a problem that no figure of several runs reads
 
 
@@ -470,7 +471,7 @@ def pack_records(
     if size > limit_mb: warnings.warn(f"{to}: {size:.1f} MB of records, more than limit_mb={limit_mb}", stacklevel=2)
     return [job.name for job in done]
 
-# %% ../nbs/17c_plans.ipynb #88a84d60
+# %% ../nbs/17c_plans.ipynb #ee8d5acd
 TITLES = {  # variant -> its name in legends
     "populora-4x4": "PopuLoRA 4T+4S", "populora-1x1": "PopuLoRA 1T+1S", "populora-8x8": "PopuLoRA 8T+8S", "azr": "AZR",
     "azr-eq2": "AZR, equation 2", "azr-total": "AZR, total compute", "r_diverse": "R-Diverse", "r_zero": "R-Zero",
@@ -521,7 +522,7 @@ def record_tables(
     loops = [run for part in ("challenger", "challenger-ablations") for run in runs.get(part, [])]
     return tables | ({"challenger": challenger_table(loops)} if loops else {})
 
-# %% ../nbs/17c_plans.ipynb #ddafddf3
+# %% ../nbs/17c_plans.ipynb #4da78b77
 def draw_records(
     records: str | Path, # a plan's folder, or its packed records
     out: str | Path, # figures go here, tables into `tables` below it

@@ -9,7 +9,7 @@ __all__ = ['LANGUAGE', 'compact', 'TASK_FIELDS', 'FREE', 'GOALS', 'tagged', 'wri
            'save_checkpoint', 'load_checkpoint', 'endless', 'train_replies', 'answer_format', 'measure', 'pooled',
            'goal_table', 'make_trainable', 'environment', 'describe', 'warm_start', 'training_seconds']
 
-# %% ../nbs/09a_warm_start.ipynb #0012d887
+# %% ../nbs/09a_warm_start.ipynb #d0fe80fb
 import json
 import math
 import os
@@ -23,13 +23,15 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
+from torch.nn.attention import sdpa_kernel
 
 from .bases import (MAX_ANSWER, Base, Document, _optimizer, complete, level_weights, load_base, make_documents, measure_proposing,
                             measure_solving, save_base, wilson)
 from .generator import anchor_set
+from .lora import ATTENTION
 from .problems import KINDS, TEMPLATES, FormatError, Problem, Proposal, Template
 
-# %% ../nbs/09a_warm_start.ipynb #fb5d1931
+# %% ../nbs/09a_warm_start.ipynb #1e124e23
 LANGUAGE = {"code_o": "output", "code_i": "input", "code_f": "python"}  # the block that holds an answer
 
 def tagged(template: Template, blocks: list) -> str: # blocks: (language, body) pairs
@@ -56,7 +58,7 @@ def write_proposal(
         return f"# {proposal.message}\n{calls}" if template.name == "compact" else tagged(template, inputs + [("message", proposal.message)])
     return f"{proposal.program}\n{calls}" if template.name == "compact" else tagged(template, [("python", proposal.program)] + inputs)
 
-# %% ../nbs/09a_warm_start.ipynb #095d41f0
+# %% ../nbs/09a_warm_start.ipynb #7d2d8dae
 compact = TEMPLATES["compact"]
 
 def sessions(lines: list[str]) -> list[tuple]: # (program, arguments, output) each; "" where a session has no program or no output
@@ -79,7 +81,7 @@ def read_problem(document: Document) -> Problem: # its `outputs` and `inputs` as
     inputs, outputs = zip(*shown, shown[-1])
     return Problem("code_f", document.completion, inputs, outputs, message=program[len("# ") :], n_shown=len(shown))
 
-# %% ../nbs/09a_warm_start.ipynb #aa52d293
+# %% ../nbs/09a_warm_start.ipynb #4a339f0b
 def retell(
     document: Document, # in the compact form: a solving or a proposing task
     template: Template,
@@ -97,7 +99,7 @@ def retell(
     asked = template.propose(kind, references, program=program, n_inputs=len(proposal.inputs))
     return replace(document, prompt=asked, completion=write_proposal(template, proposal))
 
-# %% ../nbs/09a_warm_start.ipynb #d5ef73cf
+# %% ../nbs/09a_warm_start.ipynb #8c24befb
 @dataclass
 class WarmStartConfig:
     "The recipe of a warm start."
@@ -140,7 +142,7 @@ class WarmStartConfig:
 
 TASK_FIELDS = tuple(f"{word}{kind}" for word in ("", "propose_") for kind in ("code_o", "code_i", "code_f"))
 
-# %% ../nbs/09a_warm_start.ipynb #8fdbd92f
+# %% ../nbs/09a_warm_start.ipynb #52506803
 @dataclass(frozen=True, eq=False)
 class Example:
     "A document as tokens."
@@ -177,18 +179,18 @@ def collate(
         mask[row, e.prompt : len(e.ids)] = True
     return torch.from_numpy(ids).to(device, non_blocking=True), torch.from_numpy(mask).to(device, non_blocking=True)
 
-# %% ../nbs/09a_warm_start.ipynb #9e481ade
+# %% ../nbs/09a_warm_start.ipynb #027c6f33
 def reply_loss(
     model, # a causal language model of transformers
     ids: torch.Tensor, # (rows, columns)
     mask: torch.Tensor, # (rows, columns) bool: tokens that count
 ) -> torch.Tensor: # mean over the tokens that count
     "Cross-entropy of the replies."
-    hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
+    with sdpa_kernel(ATTENTION): hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[:, :-1]
     picked = mask[:, 1:]
     return torch.nn.functional.cross_entropy(model.get_output_embeddings()(hidden[picked]).float(), ids[:, 1:][picked])
 
-# %% ../nbs/09a_warm_start.ipynb #8fa96658
+# %% ../nbs/09a_warm_start.ipynb #fb7903d5
 def batches(
     examples: list[Example],
     batch_tokens: int, # a batch, padding included
@@ -207,7 +209,7 @@ def batches(
         start = stop
     return [cut[i] for i in rng.permutation(len(cut))]
 
-# %% ../nbs/09a_warm_start.ipynb #403fc131
+# %% ../nbs/09a_warm_start.ipynb #4b662866
 def draw_documents(
     documents: list[Document],
     config: WarmStartConfig,
@@ -249,7 +251,7 @@ def make_examples(
         raise ValueError(f"max_tokens={config.max_tokens}, max_reply={config.max_reply}: no document is that short; give more")
     return examples, held_out, seen
 
-# %% ../nbs/09a_warm_start.ipynb #2a58818e
+# %% ../nbs/09a_warm_start.ipynb #fde3cdc5
 def used_shares(
     config: WarmStartConfig,
     state: dict, # "step", "tokens", "seconds"
@@ -285,7 +287,7 @@ def held_out_loss(model, examples: list[Example], config: WarmStartConfig) -> fl
         total, count = total + reply_loss(model, *collate(chosen, device)).item() * n, count + n
     return total / count
 
-# %% ../nbs/09a_warm_start.ipynb #48420ee1
+# %% ../nbs/09a_warm_start.ipynb #0c1204ea
 FREE = ("seconds", "log_every", "checkpoint_every", "measured")  # fields that may change when a training goes on
 
 def save_checkpoint(folder: Path, model, optimizer, state: dict, config: WarmStartConfig) -> None:
@@ -312,7 +314,7 @@ def endless(examples: list[Example], config: WarmStartConfig, first: int = 0): #
         for batch in cut[first:]: yield [examples[i] for i in batch]
         first, turn = max(0, first - len(cut)), turn + 1
 
-# %% ../nbs/09a_warm_start.ipynb #2053514d
+# %% ../nbs/09a_warm_start.ipynb #3900a7f0
 def train_replies(
     model, # on its device, in float32, trainable
     examples: list[Example],
@@ -342,7 +344,7 @@ def train_replies(
     if config.checkpoint_every: save_checkpoint(folder, model, optimizer, state, config) # measuring may be interrupted too
     return state | {"stopped_by": limit}
 
-# %% ../nbs/09a_warm_start.ipynb #0119afc4
+# %% ../nbs/09a_warm_start.ipynb #57b39af9
 def answer_format(base: Base, n: int, seed: int = 0) -> dict: # "answer <kind>" -> [parsed, n]
     "How many answers at temperature 1 keep to the format, on anchor problems of all levels."
     table = {}
@@ -367,7 +369,7 @@ def measure(
     return {"n": n, "format": answer_format(base, cell, seed), "proposing": measure_proposing(base, box, n, n, seen=seen, seed=seed),
             "solving": measure_solving(base, box, cell, cell, seen, seed)}
 
-# %% ../nbs/09a_warm_start.ipynb #db0cc302
+# %% ../nbs/09a_warm_start.ipynb #1fd5d409
 GOALS = {"format": 0.95, "valid": 0.70, "solved": 0.50}  # shares that self-play needs to begin
 
 def pooled(measured: dict) -> dict: # "format", "valid", "solved", and "greedy" per kind -> [count, n]
@@ -389,7 +391,7 @@ def goal_table(record: dict) -> str: # Markdown
         rows.append(f"| {name} | {'' if goal is None else f'{100 * goal:.0f}'} | {cell(*before[name])} | {cell(count, n)} | {reached} |")
     return "\n".join(rows)
 
-# %% ../nbs/09a_warm_start.ipynb #0a2767ff
+# %% ../nbs/09a_warm_start.ipynb #230ef404
 def make_trainable(base: Base) -> None:
     "All weights in float32 and with gradients; a model that was read from a GGUF file forgets that it was quantized."
     wrong = next((name for name, p in base.model.named_parameters() if not p.is_floating_point()), None)
@@ -398,7 +400,7 @@ def make_trainable(base: Base) -> None:
     if hasattr(base.model.config, "quantization_config"): del base.model.config.quantization_config
     base.model.float().requires_grad_(True)
 
-# %% ../nbs/09a_warm_start.ipynb #c15018d1
+# %% ../nbs/09a_warm_start.ipynb #2d27a6fa
 def environment(device) -> dict: # device, torch, transformers, python
     "Where a training ran."
     name = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else platform.machine()
@@ -415,7 +417,7 @@ def _check_out(out: Path, resume: bool) -> None: # refuse a folder that holds a 
         raise ValueError(f"out={out}: holds an unfinished warm start; resume it or give another folder")
     out.mkdir(parents=True, exist_ok=True)
 
-# %% ../nbs/09a_warm_start.ipynb #3e6eaa7d
+# %% ../nbs/09a_warm_start.ipynb #b417f515
 def warm_start(
     base: Base, # its model is trained in place
     config: WarmStartConfig,
@@ -451,7 +453,7 @@ def warm_start(
     for name in ("before.json", "checkpoint.pt"): (out / name).unlink(missing_ok=True)
     return trained
 
-# %% ../nbs/09a_warm_start.ipynb #de1f8324
+# %% ../nbs/09a_warm_start.ipynb #bba93a44
 def training_seconds(
     parameters: float,
     tokens: float,

@@ -104,9 +104,11 @@ if [ -n "$dry" ]; then
   step training-toy 60 populora bench training --base toy --device cpu --out "$out/bench_training.jsonl"
   step rollouts-toy 60 populora bench rollouts --base toy --device cpu --case-seconds 30 --out "$out/bench_rollouts.jsonl"
 else
-  step step-tiny 100 populora bench step --base tiny --device cuda --seconds 85 --case-seconds 45 --out "$out/bench_step.jsonl"
-  step step-smollm2 120 populora bench step --base smollm2 --device cuda --seconds 90 --case-seconds 60 --out "$out/bench_step.jsonl"
-  step step-qwen7b 180 populora bench step --base qwen7b --device cuda --case-seconds 140 --out "$out/bench_step.jsonl"
+  export OMP_NUM_THREADS=8                                       # for the operators of evolution
+  step step-tiny 120 populora bench step --base tiny --device cuda --seconds 85 --case-seconds 60 --out "$out/bench_step.jsonl"
+  step step-smollm2 150 populora bench step --base smollm2 --device cuda --seconds 45 --case-seconds 80 --out "$out/bench_step.jsonl"
+  step step-qwen7b 180 populora bench step --base qwen7b --device cuda --case-seconds 160 --out "$out/bench_step.jsonl"
+  export OMP_NUM_THREADS=1
   step challenger 270 challenger "$both" 0 3 235
   step retention 180 retention 140
   step training-qwen7b 120 populora bench training --base qwen7b --device cuda --seconds 80 --out "$out/bench_training.jsonl"
@@ -115,7 +117,7 @@ else
     if [ -x "$out/vllm/bin/python" ]; then export POPULORA_VLLM_PYTHON="$out/vllm/bin/python"; fi
   fi
   for name in tiny smollm2 qwen7b; do
-    step "rollouts-$name" 300 populora bench rollouts --base "$name" --device cuda --seconds 250 --case-seconds 150 --out "$out/bench_rollouts.jsonl"
+    step "rollouts-$name" 360 populora bench rollouts --base "$name" --device cuda --seconds 280 --case-seconds 180 --out "$out/bench_rollouts.jsonl"
   done
   step challenger-more 420 challenger "$rest" 1 2 385
 fi
