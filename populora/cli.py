@@ -927,8 +927,8 @@ def rollouts_bench(args: argparse.Namespace) -> int:
     print(", ".join(f"{name} {value}" for name, value in facts.items()), flush=True)
     cases = [case for case in rollout_costs.ROLLOUT_CASES if not args.base or case[0] in args.base] or [(name, 8, 4) for name in args.base]
     small = {"members": 2, "rank": 2, "batches": (4,), "options": {"warmup": 0, "repeats": 1}} if args.base == ["toy"] else {}
-    vllm = {"seconds": args.case_seconds, "python": args.vllm_python}
-    rollout_costs.bench_rollouts(cases, device=device, seconds=args.seconds, report=report, vllm=vllm, **small)
+    vllm = {"vllm_seconds": args.case_seconds, "python": args.vllm_python}
+    rollout_costs.bench_rollouts(cases, device=device, seconds=args.seconds, report=report, **vllm, **small)
     print(rollout_costs.rollouts_table(rows))
     return 0
 

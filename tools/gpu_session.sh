@@ -116,9 +116,7 @@ else
     step vllm-install 120 install_vllm "$wheels"
     if [ -x "$out/vllm/bin/python" ]; then export POPULORA_VLLM_PYTHON="$out/vllm/bin/python"; fi
   fi
-  for name in tiny smollm2 qwen7b; do
-    step "rollouts-$name" 360 populora bench rollouts --base "$name" --device cuda --seconds 280 --case-seconds 180 --out "$out/bench_rollouts.jsonl"
-  done
+  step rollouts 600 populora bench rollouts --device cuda --seconds 400 --case-seconds 200 --out "$out/bench_rollouts.jsonl"
   step challenger-more 420 challenger "$rest" 1 2 385
 fi
 [ -n "$list" ] || [ $failed -eq 0 ] && exit 0
