@@ -8,7 +8,7 @@ __all__ = ['CHILD', 'ROLLOUT_CASES', 'VLLM_ROWS', 'Case', 'rollout_requests', 'p
            'waiting_vllm', 'started', 'await_vllm', 'vllm_rows', 'rollout_floor', 'rollout_load', 'bench_case',
            'bench_rollouts', 'rollouts_table']
 
-# %% ../nbs/14b_rollout_costs.ipynb #90fe1091
+# %% ../nbs/14b_rollout_costs.ipynb #6510ab5f
 import inspect
 import json
 import os
@@ -31,7 +31,7 @@ from .lora import LoraPopulation
 from .rollouts import Request
 from .vllm_engine import capture_sizes, lora_rank
 
-# %% ../nbs/14b_rollout_costs.ipynb #0fd1303c
+# %% ../nbs/14b_rollout_costs.ipynb #0b0d59ff
 def rollout_requests(
     names: Sequence[str],  # members, in turn
     prompts: int,  # how many
@@ -46,7 +46,7 @@ def rollout_requests(
     owners = [names[i * len(names) // prompts] for i in range(prompts)]
     return [Request(rng.integers(2, vocab, length), name, max_tokens=tokens, temperature=temperature, seed=i) for i, name in enumerate(owners)]
 
-# %% ../nbs/14b_rollout_costs.ipynb #327a6304
+# %% ../nbs/14b_rollout_costs.ipynb #f198f8fc
 @contextmanager
 def peft_team(
     population: LoraPopulation,  # closed here, its base goes into peft and comes back clean
@@ -78,7 +78,7 @@ def hf_generate(
                              eos_token_id=None, **sampling, **({"adapter_names": [q.member for q in requests]} if mixed else {}))
     return out[:, ids.shape[1]:]
 
-# %% ../nbs/14b_rollout_costs.ipynb #0dc3ac15
+# %% ../nbs/14b_rollout_costs.ipynb #57382029
 def time_ours(
     engine,  # any rollout engine
     requests: Sequence[Request],
@@ -112,7 +112,7 @@ def time_generate(
     step = max(taken[1] - taken[0], 0.0) / (short[1] - short[0])
     return {"seconds": (taken[0] + step * max(tokens - short[0], 0)) * len(requests) / len(batch), "rows": len(batch), "step_ms": step * 1e3}
 
-# %% ../nbs/14b_rollout_costs.ipynb #f1d0026f
+# %% ../nbs/14b_rollout_costs.ipynb #db308565
 def vllm_child(
     job: dict,  # of `vllm_job`
 ) -> dict:  # "seconds" of all prompts, "start_seconds", "version"; or "skipped"
@@ -141,7 +141,7 @@ def vllm_child(
     if taken < 10: taken = min(taken, run(job["asked"], job["tokens"])[0])
     return {"seconds": taken, "start_seconds": began - start, "version": vllm.__version__, "ids": made[:job["keep"]]}
 
-# %% ../nbs/14b_rollout_costs.ipynb #37aee7a4
+# %% ../nbs/14b_rollout_costs.ipynb #0127f0be
 def cache_bytes(model: nn.Module) -> int:
     "Bytes of one token's keys and values in all layers."
     config = model.config
@@ -174,7 +174,7 @@ def vllm_job(
     return {"options": options, "adapters": {name: str(folder/"adapters"/name) for name in names}, "tokens": first.max_tokens, "keep": keep,
             "temperature": first.temperature, "asked": [[list(map(int, q.prompt_ids)), names.index(q.member)] for q in requests]}
 
-# %% ../nbs/14b_rollout_costs.ipynb #571b66e9
+# %% ../nbs/14b_rollout_costs.ipynb #9d19b902
 CHILD = """import json, sys
 {source}
 if __name__ == "__main__":
@@ -222,7 +222,7 @@ def end_vllm(child: subprocess.Popen):
     except ProcessLookupError: pass
     child.wait()
 
-# %% ../nbs/14b_rollout_costs.ipynb #12948caf
+# %% ../nbs/14b_rollout_costs.ipynb #89da0f23
 @contextmanager
 def waiting_vllm(
     base,  # a Base
@@ -239,6 +239,7 @@ def waiting_vllm(
                 folder = Path(place)/str(rows)
                 folder.mkdir()
                 children[rows] = start_vllm(vllm_job(base, population, requests, Path(place), rows, base.name != "tiny"), folder, python), folder
+            del base, population, requests  # their memory is not held while vLLM waits
             yield children
         finally:
             for child, _ in children.values(): end_vllm(child)
@@ -264,7 +265,7 @@ def vllm_rows(
         yield {"engine": "vllm", "rows": rows, "seconds": None} | found
         if "skipped" in found: return
 
-# %% ../nbs/14b_rollout_costs.ipynb #9185cbbb
+# %% ../nbs/14b_rollout_costs.ipynb #28333dd2
 def rollout_floor(
     model: nn.Module,  # the base
     rows: int,  # samples at a time
@@ -279,7 +280,7 @@ def rollout_floor(
     cache = rows * (prompt + tokens / 2) * cache_bytes(model)
     return tokens * (size * (weights + adapters + 2 * rows * config.vocab_size) + cache) / bandwidth
 
-# %% ../nbs/14b_rollout_costs.ipynb #24473a24
+# %% ../nbs/14b_rollout_costs.ipynb #cc1d93b0
 ROLLOUT_CASES = (("tiny", 2048, 256), ("smollm2", 2048, 256), ("qwen7b", 512, 64))  # base, prompts, new tokens
 VLLM_ROWS = {"tiny": (256, 1024)}  # base -> max_num_seqs
 Case = tuple[str, int, int]
@@ -325,7 +326,7 @@ def bench_case(
             if late(): return
             yield row("generate, " + ("mixed" if mixed else "in turn"), unless_full(time_generate, model, asked, rows, mixed, device))
 
-# %% ../nbs/14b_rollout_costs.ipynb #35d38750
+# %% ../nbs/14b_rollout_costs.ipynb #e69569a4
 def bench_rollouts(
     cases: Sequence[Case] = ROLLOUT_CASES,
     members: int = 8,
