@@ -14,7 +14,7 @@ __all__ = ['CHILD_STATUSES', 'SERVER_STATUSES', 'MAX_REPORT', 'MAX_DETAIL', 'REP
            'Entries', 'fix_addresses', 'plug_holes', 'settle_heap', 'keep_to_folder', 'load_module', 'preload',
            'prepare', 'settle', 'burn_number', 'serve', 'failing_fork', 'lay_out']
 
-# %% ../nbs/01b_forkserver.ipynb #a0a33b94
+# %% ../nbs/01b_forkserver.ipynb #6581f87b
 import ast
 import builtins
 import collections
@@ -35,7 +35,7 @@ import time
 import types
 import warnings
 
-# %% ../nbs/01b_forkserver.ipynb #bbdab24c
+# %% ../nbs/01b_forkserver.ipynb #db2bbe3a
 def read_exactly(descriptor: int, count: int) -> bytes: # fewer bytes than asked for only at the end of the stream
     "Read `count` bytes from a blocking descriptor."
     parts = []
@@ -62,9 +62,9 @@ def read_frame(descriptor: int) -> bytes | None: # None at the end of the stream
     body = read_exactly(descriptor, size)
     return body if len(body) == size else None
 
-# %% ../nbs/01b_forkserver.ipynb #e252ecd6
+# %% ../nbs/01b_forkserver.ipynb #ad528105
 CHILD_STATUSES = ("ok", "error", "syntax", "memory", "output_too_large", "unsupported_type")
-SERVER_STATUSES = ("error", "timeout", "crashed", "output_too_large", "infrastructure")
+SERVER_STATUSES = ("error", "timeout", "crashed", "output_too_large", "infrastructure", "postponed")
 MAX_REPORT = 1 << 18  # bytes a child may write
 MAX_DETAIL = 300  # characters of an error's description
 
@@ -79,7 +79,7 @@ def unpack_report(body: bytes, statuses: tuple = CHILD_STATUSES) -> tuple[str, s
     status, value, detail = parts
     return status, value if status == "ok" else None, detail[:MAX_DETAIL]
 
-# %% ../nbs/01b_forkserver.ipynb #86fc8d2c
+# %% ../nbs/01b_forkserver.ipynb #8d3a1e8d
 REPLY = struct.Struct("<Qd?")  # batch, CPU seconds, whether a child wrote the report
 
 def unpack_reply(body: bytes, batch: int) -> list: # [status, value, detail, CPU seconds]
@@ -89,7 +89,7 @@ def unpack_reply(body: bytes, batch: int) -> list: # [status, value, detail, CPU
     if number != batch: raise ValueError(f"a reply to batch {number}: expected {batch}")
     return [*unpack_report(body[REPLY.size:], CHILD_STATUSES if by_child else SERVER_STATUSES), seconds]
 
-# %% ../nbs/01b_forkserver.ipynb #6445a3fc
+# %% ../nbs/01b_forkserver.ipynb #4d867d3c
 FIRST_WORDS = tuple((status, f"{status}\n".encode()) for status in CHILD_STATUSES)
 
 class Mailbox:
@@ -139,7 +139,7 @@ class Mailbox:
         "Reply with a finding of the server's own."
         write_frame(self.results, REPLY.pack(self.batch, seconds, False) + pack_report(status, "", detail))
 
-# %% ../nbs/01b_forkserver.ipynb #14c2cf76
+# %% ../nbs/01b_forkserver.ipynb #073f5f53
 def load_program(code: types.CodeType, given: dict | None = None) -> dict: # the program's namespace
     "Run the top level of a program as the module `__main__`, with some names already bound."
     module = types.ModuleType("__main__")
@@ -162,7 +162,7 @@ def call_expression(source: str) -> types.CodeType:
         raise SyntaxError("the arguments are not one argument list")
     return compile(tree, "<arguments>", "eval")
 
-# %% ../nbs/01b_forkserver.ipynb #b11dbaa0
+# %% ../nbs/01b_forkserver.ipynb #5463c628
 VALUE_STATUS = {"unsupported_type": "unsupported_type", "cyclic": "unsupported_type",
                 "too_deep": "output_too_large", "huge_int": "output_too_large", "too_long": "output_too_large"}
 
@@ -199,7 +199,7 @@ def send_report(report: bytes) -> None:
     "Write a report where the server reads it."
     write_frame(3, report)
 
-# %% ../nbs/01b_forkserver.ipynb #0fca0bf9
+# %% ../nbs/01b_forkserver.ipynb #57094487
 def enclose_child(job, count, world, *kept) -> None:
     "Leave the server's session and descriptors (those kept become 3 and up), and go behind the walls."
     try:
@@ -222,7 +222,7 @@ def run_child(job, calls, world, writer): # never returns
         answer_calls(texts[0][0], texts[1:], world.problems, send_report)
     finally: os._exit(0)
 
-# %% ../nbs/01b_forkserver.ipynb #442997ae
+# %% ../nbs/01b_forkserver.ipynb #cc850c87
 class SolutionError(RuntimeError):
     "What the solution's side reported instead of a value."
 
@@ -271,7 +271,7 @@ def answer_tests(source: str, word: str, functions: dict) -> bytes: # a packed r
     except MemoryError: return pack_report("memory", "", "MemoryError")
     except BaseException as error: return pack_report("error", "", describe(error))
 
-# %% ../nbs/01b_forkserver.ipynb #5e4cfde3
+# %% ../nbs/01b_forkserver.ipynb #6cb32ae7
 def run_side(job, world, tests: bool, kept): # never returns
     "One of the two children of a job with tests."
     try:
@@ -301,7 +301,7 @@ def start_pair(job, world): # (process numbers, the pipe of the reports)
         for descriptor in (d for pipe in pipes for d in pipe): os.close(descriptor)
     return pids, reader
 
-# %% ../nbs/01b_forkserver.ipynb #f67c085d
+# %% ../nbs/01b_forkserver.ipynb #205135bc
 CLOCK, NOW, PAUSE = getattr(time, "clock_gettime", lambda clock: 0.0), time.monotonic, time.sleep  # the true ones: programs see others
 STAT, SCAN = os.stat, os.scandir
 
@@ -332,7 +332,7 @@ def cpu_seconds(pids: list[int]) -> float: # CPU time that running children have
         except OSError: pass
     return used
 
-# %% ../nbs/01b_forkserver.ipynb #1ebd7cb1
+# %% ../nbs/01b_forkserver.ipynb #f03fed49
 def watch(
     pids: list[int], # the children at work
     reader: int, # the pipe of the reports
@@ -366,7 +366,7 @@ def watch(
             base, wall, idle = now, 0.0, 0.0  # the next call's time begins
         if mail.full(): return "output_too_large", said, 0.0
 
-# %% ../nbs/01b_forkserver.ipynb #4c0e549b
+# %% ../nbs/01b_forkserver.ipynb #c38631fb
 def end_all(pids: list[int]) -> None:
     "Kill and reap children."
     for pid in pids: os.kill(pid, signal.SIGKILL)
@@ -385,7 +385,7 @@ def end_child(pids: list[int], why: str, timeout: float, calls: int): # (status,
     end_all(others)
     return *judge(why, status, usage, not ended, timeout, calls), usage.ru_utime + usage.ru_stime
 
-# %% ../nbs/01b_forkserver.ipynb #0020696d
+# %% ../nbs/01b_forkserver.ipynb #31d56b4c
 def read_file(path: str) -> bytes:
     "Read a small file without Python's `open`, which children see replaced."
     descriptor = os.open(path, os.O_RDONLY)
@@ -419,7 +419,7 @@ def judge(why, status, usage, killed, timeout, calls=1): # (status, detail)
     if os.WTERMSIG(status) == signal.SIGKILL: return "infrastructure", "killed from outside"
     return "crashed", f"ended by signal {os.WTERMSIG(status)}"
 
-# %% ../nbs/01b_forkserver.ipynb #0fa0ff95
+# %% ../nbs/01b_forkserver.ipynb #082bdab6
 def renew_standard() -> None:
     "Open a new standard input and output for the next child: an open file has flags that all its holders share."
     os.close(0)
@@ -439,7 +439,7 @@ def start_child(job, calls, world): # ([process number], its pipe)
     os.close(writer)
     return [pid], reader
 
-# %% ../nbs/01b_forkserver.ipynb #030b47f8
+# %% ../nbs/01b_forkserver.ipynb #dbd46dcd
 def run_calls(job, calls, together, world): # (statuses of the calls that were answered, fate of the next one as (status, detail, CPU seconds))
     "Fork a child for some calls, watch it, end it."
     renew_standard()
@@ -457,18 +457,22 @@ def run_calls(job, calls, together, world): # (statuses of the calls that were a
 
 def run_job(job, world):
     "Run the calls of a job in order, together or apart, and reply to each."
-    todo, together = job["calls"], job["shared"]
+    todo, together, rest = job["calls"], job["shared"], ("error", "not run: an earlier call failed")
     while todo:
         said, fate = run_calls(job, todo if together else todo[:1], together, world)
-        if not said and (not together or fate[0] == "timeout"):
+        slow = fate[0] == "timeout"
+        if not said and (not together or slow):
             world.mail.say(*fate)
             said = [fate[0]]
         together = job["shared"] and bool(said)
         todo = todo[len(said):]
         if job["stop"] and any(status != "ok" for status in said): break
-    for _ in todo: world.mail.say("error", "not run: an earlier call failed")
+        if slow and not job["stop"]:
+            rest = ("postponed", "an earlier call ran out of time")
+            break
+    for _ in todo: world.mail.say(*rest)
 
-# %% ../nbs/01b_forkserver.ipynb #78f01f01
+# %% ../nbs/01b_forkserver.ipynb #e03dc4fd
 def remove_tree(path: str) -> None:
     "Delete a folder's contents without following links."
     for entry in SCAN(path):
@@ -487,7 +491,7 @@ def clean_folder(world) -> None:
     os.chdir(world.folder)
     world.cleaned = STAT(world.folder).st_mtime_ns
 
-# %% ../nbs/01b_forkserver.ipynb #aa58176a
+# %% ../nbs/01b_forkserver.ipynb #44fa4583
 def fix_clocks(start: int) -> None: # seconds since 1970
     "Let every clock be one counter that begins at `start`."
     clock = [start * 10 ** 9]
@@ -519,7 +523,7 @@ def fix_clocks(start: int) -> None: # seconds since 1970
     time.asctime = lambda at=None: words(time.localtime() if at is None else at)
     time.ctime = lambda at=None: words(time.localtime(at))
 
-# %% ../nbs/01b_forkserver.ipynb #56269837
+# %% ../nbs/01b_forkserver.ipynb #d18ac55d
 def fix_files(start: int) -> None: # what stands for a date
     "Let files have no dates, and numbers in the order in which they are met."
     met = {}
@@ -547,7 +551,7 @@ class Entries:
     def __enter__(self): return self
     def __exit__(self, *error): self.close()
 
-# %% ../nbs/01b_forkserver.ipynb #c89acb00
+# %% ../nbs/01b_forkserver.ipynb #581e053c
 PERSONALITY_FIXED = 0x40000
 
 def fix_addresses(libc, second: bool) -> None: # never returns the first time, where the system allows it
@@ -561,7 +565,7 @@ def fix_addresses(libc, second: bool) -> None: # never returns the first time, w
     except (AttributeError, ValueError, OSError): return
     os.execve(sys.executable, sys.orig_argv, {**os.environ, "AGAIN": "1"})
 
-# %% ../nbs/01b_forkserver.ipynb #206c7d46
+# %% ../nbs/01b_forkserver.ipynb #bdf5b819
 SIZES = range(48, 513, 16)  # of the blocks that the interpreter hands out from pools; below are `object()` (16) and floats (32)
 
 def plug_holes() -> list: # keep it, or the holes open
@@ -588,7 +592,7 @@ def settle_heap(backwards: bool) -> list: # keep it
     for blocks in small: del blocks[40:]  # a list frees its end first, so upwards; the last one freed is the first one used again
     return kept + small
 
-# %% ../nbs/01b_forkserver.ipynb #9aff7251
+# %% ../nbs/01b_forkserver.ipynb #4ba9f98c
 def keep_to_folder(folder: str) -> None:
     "Let Python's file functions reach only the working folder."
     def guard(function, name):
@@ -603,7 +607,7 @@ def keep_to_folder(folder: str) -> None:
     def refuse(*which): raise PermissionError("resource usage is not told")
     resource.getrusage = refuse
 
-# %% ../nbs/01b_forkserver.ipynb #6d1f29c1
+# %% ../nbs/01b_forkserver.ipynb #aab6d34a
 PRELOAD = ("collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "heapq", "itertools",
            "json", "math", "operator", "re", "statistics", "string", "typing")
 MORE = ("abc", "array", "asyncio", "base64", "bisect", "calendar", "cmath", "contextlib", "difflib", "graphlib", "hashlib", "html", "inspect",
@@ -616,7 +620,7 @@ def load_module(name: str, path: str) -> types.ModuleType:
     spec.loader.exec_module(module)
     return module
 
-# %% ../nbs/01b_forkserver.ipynb #5d1bac73
+# %% ../nbs/01b_forkserver.ipynb #9be7ca8a
 def preload(names: list[str]) -> None:
     "Import modules, but not what they want done after each fork: it costs time, and the random state is set anyway."
     os.register_at_fork, keep = lambda **hooks: None, os.register_at_fork
@@ -666,7 +670,7 @@ def burn_number() -> None:
     if pid == 0: os._exit(0)
     os.waitpid(pid, 0)
 
-# %% ../nbs/01b_forkserver.ipynb #849b0e0a
+# %% ../nbs/01b_forkserver.ipynb #39eef0d7
 def serve(settings: dict) -> None:
     "Answer batches of jobs from standard input until it ends."
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever ignores it hands that down, and then no child can be waited for
@@ -697,10 +701,10 @@ def failing_fork(count: int):
         return os.fork()
     return fork
 
-# %% ../nbs/01b_forkserver.ipynb #9686c20c
+# %% ../nbs/01b_forkserver.ipynb #fc5980f2
 if __name__ == "__main__" and len(sys.argv) == 2 and sys.argv[1].startswith("{"): serve(json.loads(sys.argv[1]))
 
-# %% ../nbs/01b_forkserver.ipynb #af54eaa4
+# %% ../nbs/01b_forkserver.ipynb #11bec052
 def lay_out(batch: int, jobs: list[dict]) -> tuple[dict, bytes]: # (what the server gets, what its children read)
     "Split jobs into numbers and texts."
     numbers, texts = [], bytearray()

@@ -13,7 +13,7 @@ __all__ = ['STATUSES', 'START', 'PLAIN_MODULES', 'NOT_PLAIN', 'AZR_BANNED', 'SEE
            'compare', 'Sandbox', 'break_forks', 'fastest', 'bench_new_process', 'bench_pool', 'bench_level',
            'bench_verifier', 'bench_latency']
 
-# %% ../nbs/02_verifier.ipynb #0f4e7a9c
+# %% ../nbs/02_verifier.ipynb #b45ed67b
 import ast
 import json
 import os
@@ -39,7 +39,7 @@ from .forkserver import lay_out, unpack_reply
 from .problems import FormatError, Problem, Proposal, canonical_arguments, canonical_literal, parse_literal, rename_entry
 from .walls import LAYERS, LEVELS
 
-# %% ../nbs/02_verifier.ipynb #cf98d502
+# %% ../nbs/02_verifier.ipynb #5b15b174
 STATUSES = ("ok", "error", "syntax", "banned", "timeout", "memory", "output_too_large", "unsupported_type",
             "nondeterministic", "crashed", "infrastructure")
 
@@ -65,7 +65,7 @@ class Check:
     well_formed: bool  # the answer has the form that was asked for
     reason: str  # "ok", "wrong", a status, or a format reason
 
-# %% ../nbs/02_verifier.ipynb #7931ab2d
+# %% ../nbs/02_verifier.ipynb #2ead1360
 def server_settings(seed: int, folder: str, layers: Sequence[str], preload: Sequence[str]) -> dict:
     "What a server program is told at its start."
     paths = [os.path.realpath(p) for p in sys.path if p.endswith(("site-packages", "dist-packages"))] if preload else []
@@ -80,7 +80,7 @@ def server_environment(seed: int) -> dict[str, str]:
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return {**own, **dict.fromkeys(threads, "1"), **({"SECOND": "1"} if seed else {})}
 
-# %% ../nbs/02_verifier.ipynb #abd34fb4
+# %% ../nbs/02_verifier.ipynb #a7fd0720
 class ServerDied(RuntimeError):
     "A fork server ended or stopped answering."
 
@@ -107,7 +107,7 @@ def read_reply(stream, deadline: float) -> bytes:
         if size is None and len(body) == 4: size, body = int.from_bytes(body, "little"), b""
     return body
 
-# %% ../nbs/02_verifier.ipynb #5653cb12
+# %% ../nbs/02_verifier.ipynb #1bc7c322
 START = """import importlib.util, json, sys
 spec = importlib.util.spec_from_file_location("forkserver", sys.argv[1])  # as a module, which is compiled once, and not as a script
 server = importlib.util.module_from_spec(spec)
@@ -156,7 +156,7 @@ class ServerProcess:
             self.retired = True
             self.stop()
 
-# %% ../nbs/02_verifier.ipynb #bf88bc25
+# %% ../nbs/02_verifier.ipynb #d55e6716
 class Server(ServerProcess):
     "One fork server: a process that runs jobs one after the other."
     batches = 0  # so far
@@ -186,7 +186,7 @@ class Server(ServerProcess):
         while rest: rest = rest[self.texts.write(rest):]
         send_message(self.process.stdin, message, time.monotonic() + 15)
 
-# %% ../nbs/02_verifier.ipynb #11b9403c
+# %% ../nbs/02_verifier.ipynb #88b8aa7d
 PLAIN_MODULES = {  # module -> names that keep nothing and lead nowhere ("": all of them)
     **dict.fromkeys(("bisect", "cmath", "heapq", "itertools", "math"), ""),
     "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
@@ -204,7 +204,7 @@ def syntax_tree(source: str, mode: str = "exec") -> ast.AST | None: # None when 
         try: return ast.parse(source, mode=mode)
         except (SyntaxError, ValueError, RecursionError, MemoryError): return None
 
-# %% ../nbs/02_verifier.ipynb #076ab6f6
+# %% ../nbs/02_verifier.ipynb #92c5c997
 @lru_cache(maxsize=4096)
 def is_plain(program: str) -> bool:
     "Whether the calls of a program may share one process."
@@ -228,7 +228,7 @@ def plain_tree(tree: ast.AST) -> bool:
         if any(name in modules for name in getattr(node, "kwd_attrs", [getattr(node, "attr", "")])): return False  # a class may hold a module
     return True
 
-# %% ../nbs/02_verifier.ipynb #f2f493cc
+# %% ../nbs/02_verifier.ipynb #053a175b
 def plain_import(module: str | None, name: str) -> bool:
     "Whether a name of a module keeps no state."
     names = PLAIN_MODULES.get(module)
@@ -250,7 +250,7 @@ def plain_name(name: str) -> bool: # `_` alone is a common loop variable
     "Whether a name gives no way to reach the interpreter."
     return name not in NOT_PLAIN and not (name.startswith("_") and name != "_")
 
-# %% ../nbs/02_verifier.ipynb #e86b2897
+# %% ../nbs/02_verifier.ipynb #e6065ae4
 AZR_BANNED = ("logging", "random", "multiprocessing", "pebble", "subprocess", "threading", "datetime", "time", "hashlib", "hmac", "bcrypt",
               "os.sys", "os.path", "sys.exit", "os.environ", "calendar")
 
@@ -281,7 +281,7 @@ def banned_use(program: str, banned: Iterable[str]) -> str | None: # the banned 
     used |= {dotted(node, aliases) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     return next((name for name in banned for use in sorted(used) if use == name or use.startswith(name + ".")), None)
 
-# %% ../nbs/02_verifier.ipynb #b62990dc
+# %% ../nbs/02_verifier.ipynb #23825c37
 def is_literal(arguments: str) -> bool:
     "Whether an argument list holds literals only."
     try: canonical_arguments(arguments)
@@ -293,7 +293,7 @@ def brings_class(arguments: str) -> bool:
     calls = [node for node in ast.walk(syntax_tree(f"f({arguments}\n)", "eval") or ast.Call()) if isinstance(node, ast.Call)]
     return len(calls) != 1  # `f(...)` itself
 
-# %% ../nbs/02_verifier.ipynb #16940c0b
+# %% ../nbs/02_verifier.ipynb #7b731282
 # words of a program that may tell where its objects lie
 SEEING = {"id", "hash", "object", "repr", "set", "frozenset", "nan", "eval", "exec", "compile", "getattr", "globals", "locals", "vars",
           "__dict__", "__class__", "__import__", "builtins", "__builtins__", "ctypes", "gc"}
@@ -309,7 +309,7 @@ def sees_addresses(program: str) -> bool:
     makers = [n for n in nodes if isinstance(n, (ast.Lambda, ast.ClassDef, ast.GeneratorExp, ast.FunctionDef))]  # one function there is anyhow
     return len(makers) > 1 and (bool(words & {"str", "format", "ascii"}) or any(isinstance(n, (ast.JoinedStr, ast.Mod)) for n in nodes))
 
-# %% ../nbs/02_verifier.ipynb #df47b53b
+# %% ../nbs/02_verifier.ipynb #7947957b
 @lru_cache(maxsize=4096)
 def unordered(source: str) -> bool:
     "Whether a program could depend on the order of a set or on a hash."
@@ -348,7 +348,7 @@ def agree(first: Outcome, second: Outcome) -> Outcome:
     texts = [o.value if o.status == "ok" else f"{o.status}: {o.detail}" for o in (first, second)]
     return Outcome("nondeterministic", None, f"{texts[0][:100]} and then {texts[1][:100]}", first.seconds + second.seconds)
 
-# %% ../nbs/02_verifier.ipynb #b779cba9
+# %% ../nbs/02_verifier.ipynb #8d4bc811
 class IsolationError(RuntimeError):
     "A layer that the caller insists on is not available."
 
@@ -373,7 +373,7 @@ def close_servers(owner: int, servers: list, folder: str, tasks: queue.SimpleQue
     try: rmtree(folder, ignore_errors=True)
     except RecursionError: run(["rm", "-rf", folder], check=False)  # a program can nest folders deeper than Python can follow
 
-# %% ../nbs/02_verifier.ipynb #6b91e3c6
+# %% ../nbs/02_verifier.ipynb #581382c0
 def insist(required: Sequence[str], missing: dict[str, str]) -> None:
     "Raise `IsolationError` if a required layer is missing."
     lacking = [f"{layer} ({missing[layer]})" for layer in required if layer in missing]
@@ -386,7 +386,7 @@ def work_off(tasks: queue.SimpleQueue) -> None:
         task()
         task = None  # it holds the pools, and those who wait for nothing must not keep them alive
 
-# %% ../nbs/02_verifier.ipynb #f06acb72
+# %% ../nbs/02_verifier.ipynb #95c12488
 class Pools:
     "Two pools of fork servers, and threads to feed them."
     def __init__(self, workers: int, layers: tuple[str, ...], required: tuple[str, ...], preload: tuple[str, ...]):
@@ -422,7 +422,7 @@ class Pools:
         while self.running and time.monotonic() < deadline: time.sleep(0.005)  # also batches in the threads of callers
         self.stop()  # whatever still runs loses its server, and cannot start one
 
-# %% ../nbs/02_verifier.ipynb #d3d4f2c8
+# %% ../nbs/02_verifier.ipynb #afe78b4a
 def lost(results: list) -> bool:
     "Whether any call of a job failed for reasons of the machinery."
     return any(result[0] == "infrastructure" for result in results)
@@ -438,13 +438,22 @@ class Call:
             process = server.process
             if process is not None: process.kill()
 
-# %% ../nbs/02_verifier.ipynb #da0afa4b
+# %% ../nbs/02_verifier.ipynb #c45562da
 class Dispatcher(Pools):
     "Pools that run jobs."
     def run(self, jobs: list[dict], worlds: Sequence[int]) -> list[list]: # for each job, its raw results in each world
-        "Run jobs in batches on all servers."
+        "Run jobs on all servers. Calls that a slow one has held up run singly at the end, so that slow ones wait side by side."
         if self.closed: raise RuntimeError("this Sandbox is closed: make a new one")
         if os.getpid() != self.owner: raise RuntimeError(f"this Sandbox belongs to process {self.owner}: make a new one after a fork")
+        results = self.run_in_batches(jobs, worlds)
+        for n, world in enumerate(worlds):
+            late = [(row[n], i, job) for job, row in zip(jobs, results) for i, raw in enumerate(row[n]) if raw[0] == "postponed"]
+            singly = [{**job, "calls": [job["calls"][i]], "shared": False} for _, i, job in late]
+            for (row, i, _), found in zip(late, self.run_in_batches(singly, [world]) if late else []): row[i] = found[0][0]
+        return results
+
+    def run_in_batches(self, jobs: list[dict], worlds: Sequence[int]) -> list[list]: # as from `run`, but calls may be postponed
+        "Divide jobs among the servers."
         size = max(1, min(16, len(jobs) // (4 * self.workers)))
         chunks, call = [jobs[i:i + size] for i in range(0, len(jobs), size)], Call()
         main = threading.current_thread() is threading.main_thread()
@@ -490,7 +499,7 @@ class Dispatcher(Pools):
                 self.idle[world].put(server)
         finally: self.running.discard(me)
 
-# %% ../nbs/02_verifier.ipynb #8db76bf9
+# %% ../nbs/02_verifier.ipynb #c7d2ad4d
 class Workplace:
     "The options of a sandbox and its servers' life."
     def __init__(self,
@@ -522,7 +531,7 @@ class Workplace:
         "Which layers stand, for reports and run folders."
         return {layer: self.pools.missing.get(layer, "active") for layer in LAYERS}
 
-# %% ../nbs/02_verifier.ipynb #5aa8aadd
+# %% ../nbs/02_verifier.ipynb #15b3a078
 class Runner(Workplace):
     "Runs untrusted programs in confined children; safe to call from several threads."
     def outcomes(self, jobs: list[dict], runs: int) -> list[list[Outcome]]: # for each job, one outcome a call
@@ -584,7 +593,7 @@ class Runner(Workplace):
         jobs = [make_job(source, None, timeout or self.timeout, memory_mb or self.memory_mb) for source in sources]
         return [outcomes[0] for outcomes in self.outcomes(jobs, 1)]
 
-# %% ../nbs/02_verifier.ipynb #0998a6b2
+# %% ../nbs/02_verifier.ipynb #87a1c203
 def literal_arguments(source: str) -> str: # the list as one would write it, in the order in which it was written
     "Check that an argument list holds literals only, and normalise its spelling; raises `FormatError`."
     canonical_arguments(source)
@@ -607,7 +616,7 @@ def verdict(proposal: Proposal, outcomes: Sequence[Outcome]) -> Verdict:
     shown = len(outcomes) // 2 if proposal.kind == "code_f" else 0
     return Verdict(True, "ok", Problem(proposal.kind, proposal.program, proposal.inputs, tuple(o.value for o in outcomes), proposal.message, shown))
 
-# %% ../nbs/02_verifier.ipynb #ebedc423
+# %% ../nbs/02_verifier.ipynb #af7b51d2
 def read_answer(problem: Problem, answer: str | None) -> str | FormatError: # the answer in canonical form
     "Parse an answer without running anything."
     if answer is None or (problem.kind != "code_i" and not answer.strip()): return FormatError("empty")
@@ -624,7 +633,7 @@ def to_run(problem: Problem, form: str | FormatError) -> list: # [((program, hid
     hidden = tuple(i for i, _ in problem.hidden) if problem.kind == "code_f" else ()
     return [((form, hidden), list(dict.fromkeys(hidden)))] if hidden else [((problem.program, ()), [form])]
 
-# %% ../nbs/02_verifier.ipynb #e72d0d62
+# %% ../nbs/02_verifier.ipynb #763b8bfa
 def same_value(
     first: str, # canonical literal
     second: str, # canonical literal
@@ -647,7 +656,7 @@ def compare(problem: Problem, form: str | FormatError, known: dict, equality: st
     right = all(same_value(outcome.value, output, equality) for outcome, output in zip(outcomes, gold))
     return Check(right, True, "ok" if right else "wrong")
 
-# %% ../nbs/02_verifier.ipynb #9d14324e
+# %% ../nbs/02_verifier.ipynb #e637ce23
 class Sandbox(Runner):
     "A `Runner` that validates proposals and checks answers."
     def __init__(self,
@@ -691,13 +700,13 @@ class Sandbox(Runner):
             known |= {key: dict(zip(inputs, outcomes)) for (key, inputs), outcomes in zip(some.items(), self.outcomes(jobs, runs))}
         return [compare(problem, form, known, self.equality) for (problem, _), form in zip(pairs, forms)]
 
-# %% ../nbs/02_verifier.ipynb #dbb8cc84
+# %% ../nbs/02_verifier.ipynb #8911191a
 def break_forks(server: Server, count: int) -> None:
     "Let the next forks of a server fail (to test what happens then)."
     server.greet()
     send_message(server.process.stdin, {"batch": 0, "jobs": [], "break_forks": count}, time.monotonic() + 15)
 
-# %% ../nbs/02_verifier.ipynb #45c67892
+# %% ../nbs/02_verifier.ipynb #3d2ff13b
 TRIVIAL = ("def f(x):\n    return x + 1", "1")
 POOL = """
 import json, sys, time
@@ -747,7 +756,7 @@ def bench_pool(cases: Sequence[tuple[str, str]], workers: int) -> tuple[str, flo
         run = subprocess.run([sys.executable, file.name], input=json.dumps([workers, list(cases)]), capture_output=True, text=True, check=True)
     return tuple(json.loads(run.stdout.splitlines()[-1]))
 
-# %% ../nbs/02_verifier.ipynb #deaf5bae
+# %% ../nbs/02_verifier.ipynb #97aeed9f
 def bench_level(cases: Sequence[tuple[str, str]], name: str, level: str, workers: int) -> list[tuple]: # (what, isolation, seconds, executions)
     "Executions at one isolation level: one run, two runs, and answers checked eight at a time."
     rows = []
@@ -783,7 +792,7 @@ def bench_verifier(
     return [{"what": what, "isolation": level, "per_second": n / seconds, "per_second_per_core": n / seconds / workers, "ms": 1000 * seconds / n}
             for what, level, seconds, n in rows]
 
-# %% ../nbs/02_verifier.ipynb #07829251
+# %% ../nbs/02_verifier.ipynb #dbd8052f
 def bench_latency(box: Runner, count: int = 300) -> dict[str, float]: # milliseconds: "p50", "p99"
     "Time single trivial executions, one run each."
     times = []
