@@ -6,7 +6,7 @@
 __all__ = ['MAX_RANKS', 'PROBES', 'need_vllm', 'lora_rank', 'capture_sizes', 'sample_seed', 'sampling_options', 'to_sample',
            'VllmEngine']
 
-# %% ../nbs/10c_vllm_engine.ipynb #b23af00e
+# %% ../nbs/10c_vllm_engine.ipynb #2b1e642d
 import importlib
 import importlib.util
 import shutil
@@ -21,7 +21,7 @@ from fastcore.basics import patch
 
 from .rollouts import Request, Sample, TorchEngine, count, cut_text, full_context, inference, stop_length
 
-# %% ../nbs/10c_vllm_engine.ipynb #d24b6225
+# %% ../nbs/10c_vllm_engine.ipynb #d85a3c47
 def need_vllm():  # the module
     "Import vLLM, or say how to get it."
     if importlib.util.find_spec("vllm") is None:
@@ -44,7 +44,7 @@ def capture_sizes(
     "A few batch sizes to capture as graphs; vLLM pads to the next one."
     return sorted({min(2**i, rows) for i in range(0, rows.bit_length() + 1, 2)} | {rows})
 
-# %% ../nbs/10c_vllm_engine.ipynb #b5a71b15
+# %% ../nbs/10c_vllm_engine.ipynb #5dc2a228
 def sample_seed(
     seed: int,  # the request's
     sample: int,  # number of the sample
@@ -65,7 +65,7 @@ def sampling_options(
                 ignore_eos=True, logprobs=0, detokenize=bool(request.stop), skip_special_tokens=False,
                 seed=sample_seed(request.seed, sample) if seeded and request.temperature else None)
 
-# %% ../nbs/10c_vllm_engine.ipynb #6d71badb
+# %% ../nbs/10c_vllm_engine.ipynb #fb01f385
 def to_sample(
     output,  # one of vLLM's completions
     request: Request,
@@ -84,7 +84,7 @@ def to_sample(
     text = decode(ids[:-1] if ended == "eos" else ids)
     return Sample(cut_text(text, request.stop) if found is not None else text, ids, logprobs, tuple(-x for x in logprobs), ended)
 
-# %% ../nbs/10c_vllm_engine.ipynb #1ae284c7
+# %% ../nbs/10c_vllm_engine.ipynb #92e0a090
 class VllmEngine:
     "Samples with vLLM, one LoRA adapter a member."
     check, text = TorchEngine.check, TorchEngine.text
@@ -138,7 +138,7 @@ def llm_options(self: VllmEngine,
                 gpu_memory_utilization=memory, enable_sleep_mode=self.sleeps, generation_config="vllm", logprobs_mode="processed_logprobs",
                 enable_prefix_caching=True, seed=0, **lora, **compiled)
 
-# %% ../nbs/10c_vllm_engine.ipynb #55eb6e20
+# %% ../nbs/10c_vllm_engine.ipynb #6e0c5abe
 @patch
 def load(self: VllmEngine,
     names: Sequence[str],  # members that are about to sample
@@ -162,7 +162,7 @@ def load(self: VllmEngine,
         changed.append(name)
     return changed
 
-# %% ../nbs/10c_vllm_engine.ipynb #5f913ab7
+# %% ../nbs/10c_vllm_engine.ipynb #3f2d08a2
 @patch
 def ask(self: VllmEngine,
     requests: Sequence[Request],  # all of members, or all of the base
@@ -202,7 +202,7 @@ def generate(self: VllmEngine,
     if self.sleeps: self.sleep()
     return out
 
-# %% ../nbs/10c_vllm_engine.ipynb #71a21304
+# %% ../nbs/10c_vllm_engine.ipynb #84bd9f2b
 PROBES = 4  # prompts of the check
 
 @patch
@@ -237,7 +237,7 @@ def verify(self: VllmEngine,
     if found["change"] > 2 * self.tolerance: self.checked[name] = found
     return found
 
-# %% ../nbs/10c_vllm_engine.ipynb #d9111503
+# %% ../nbs/10c_vllm_engine.ipynb #0550d127
 @patch
 def sleep(self: VllmEngine) -> None:
     "Give the GPU's memory back."
