@@ -6,20 +6,19 @@
 __all__ = ['SEEDS_NOTE', 'SIZES', 'LATEX', 'MAINS', 'UNTOLD', 'PRESERVES', 'EXPLOIT_RULES', 'PAPER_OPERATORS', 'RETENTION',
            'ANCHOR_MEAN', 'FIFTHS', 'POPULATION_CLAIMS', 'SWITCHES', 'HELD_OUT', 'SWITCH_CLAIMS', 'CHALLENGER_CLAIMS',
            'CLAIMS', 'SUPPORTED', 'NOT_SUPPORTED', 'NOT_TESTABLE', 'LEAST_SEEDS', 'variant_name', 'by_variant',
-           'load_plan', 'complete', 'Interval', 't_quantile', 'seed_interval', 'draw_seeds', 'name_ticks', 'Ends',
-           'anchor_ends', 'seeds_of', 'anchor_by_variant', 'sizes_in', 'late_rate', 'size_ablation', 'problems_seen',
-           'evenly', 'problem_spreads', 'problem_spread', 'Clock', 'clock', 'wall_clock', 'expected_payoff',
-           'settling_rate', 'own_rates', 'attempts_of', 'settled_rate', 'settling', 'Distance', 'tally',
-           'behaviour_distance', 'founders_left', 'windows', 'singular_values', 'effective_rank', 'effective_ranks',
-           'checkpoints_of', 'draw_distances', 'healthy', 'draw_founders', 'draw_ranks', 'population_health',
-           'cross_play_matrix', 'frozen_problems', 'share_solved', 'cross_play', 'make_table', 'to_latex', 'cell',
-           'flat_config', 'mains_of', 'hyper_parameters', 'variant_changes', 'operators_table', 'spent', 'main_table',
-           'size_table', 'flag_counts', 'exploit_table', 'drift', 'growth', 'wobble', 'late_cells', 'late_gain',
-           'curriculum_rate', 'settling_gap', 'least_kept', 'Claim', 'anchor_end', 'anchor_worst', 'anchor_gain',
-           'Verdict', 'evidence', 'judge', 'verdicts', 'verdict_table', 'load_json', 'comparison_figures',
-           'comparison_tables', 'save_tables']
+           'complete', 'Interval', 't_quantile', 'seed_interval', 'draw_seeds', 'name_ticks', 'Ends', 'anchor_ends',
+           'seeds_of', 'anchor_by_variant', 'sizes_in', 'late_rate', 'size_ablation', 'problems_seen', 'evenly',
+           'problem_spreads', 'problem_spread', 'Clock', 'clock', 'wall_clock', 'expected_payoff', 'settling_rate',
+           'own_rates', 'attempts_of', 'settled_rate', 'settling', 'Distance', 'tally', 'behaviour_distance',
+           'founders_left', 'windows', 'singular_values', 'effective_rank', 'effective_ranks', 'checkpoints_of',
+           'healthy', 'draw_distances', 'draw_founders', 'draw_ranks', 'population_health', 'cross_play_matrix',
+           'frozen_problems', 'share_solved', 'cross_play', 'make_table', 'to_latex', 'cell', 'flat_config', 'mains_of',
+           'hyper_parameters', 'variant_changes', 'operators_table', 'spent', 'main_table', 'size_table', 'flag_counts',
+           'exploit_table', 'drift', 'growth', 'wobble', 'late_cells', 'late_gain', 'curriculum_rate', 'settling_gap',
+           'least_kept', 'Claim', 'anchor_end', 'anchor_worst', 'anchor_gain', 'Verdict', 'evidence', 'judge',
+           'verdicts', 'verdict_table', 'load_json', 'comparison_figures', 'comparison_tables', 'save_tables']
 
-# %% ../nbs/17a_comparison.ipynb #29343fa7
+# %% ../nbs/17a_comparison.ipynb #0b919038
 import json
 import re
 from collections import Counter
@@ -37,10 +36,10 @@ from matplotlib.figure import Figure
 from .diversity import MEASURES, effective_number, spread
 from populora.figures import (
     CHALLENGERS, Run, Table, add_caption, add_legend, anchor_curve, base_name, draw_line, fifths, finish_axes, first_last, line_style, lives,
-    load_run, mean, members, new_figure, number, per_adapter, phase_seconds, pick, series, smooth, styled, to_markdown,
+    mean, members, new_figure, number, per_adapter, phase_seconds, pick, series, smooth, styled, to_markdown,
 )
 
-# %% ../nbs/17a_comparison.ipynb #fee75f0a
+# %% ../nbs/17a_comparison.ipynb #22502588
 def variant_name(
     run: Run,
 ) -> str:  # the folder's name without -sSEED
@@ -60,17 +59,7 @@ def by_variant(
         groups.setdefault(variant_name(run) + ("" if base == usual else f" ({base})"), []).append(run)
     return {name: sorted(group, key=lambda run: number(run.seed)) for name, group in groups.items()}
 
-
-def load_plan(
-    folder: str | Path,  # of a plan, or of its packed records
-) -> list[Run]:  # every run in it, labelled with its variant, in the order of the folders' names
-    "Read all run folders of a plan, part by part."
-    places = sorted({path.parent for depth in ("*", "*/*") for path in Path(folder).glob(f"{depth}/config.json")})
-    if not places: raise FileNotFoundError(f"{folder}: no run folder in it; give the folder that `populora reproduce` filled")
-    runs = [load_run(place, label=re.sub(r"-s\d+$", "", place.name)) for place in places]
-    return [run for run in runs if "system" in run.config]  # an evaluation's folder has a config too, but is no run
-
-# %% ../nbs/17a_comparison.ipynb #c33cf5ca
+# %% ../nbs/17a_comparison.ipynb #d83f0a8b
 def complete(
     run: Run,
 ) -> bool:
@@ -80,7 +69,7 @@ def complete(
     done = max((number(record.get("iteration")) for record in run.iterations), default=0) if challenger else run.n_steps
     return bool(run.iterations if challenger else run.metrics) and (isnan(wanted) or done >= wanted)
 
-# %% ../nbs/17a_comparison.ipynb #677c5d5a
+# %% ../nbs/17a_comparison.ipynb #7f16e339
 class Interval(NamedTuple):
     "A mean or a difference of means over seeds, with its 95 % interval."
     value: float
@@ -121,7 +110,7 @@ def seed_interval(
     half = t_quantile(df) * sqrt(sum(parts))
     return Interval(value, value - half, value + half, n)
 
-# %% ../nbs/17a_comparison.ipynb #4a43a4ff
+# %% ../nbs/17a_comparison.ipynb #7919d2c6
 SEEDS_NOTE = "Open: single seeds; filled: their mean; bars: 95 % t intervals over seeds, drawn from three seeds on."
 
 
@@ -150,7 +139,7 @@ def name_ticks(
     "Write names along the x axis."
     if axes.has_data(): axes.set(xticks=range(len(names)), xlim=(-.5, len(names) - .5)); axes.set_xticklabels(names, fontsize=7.5)
 
-# %% ../nbs/17a_comparison.ipynb #3bdbdaff
+# %% ../nbs/17a_comparison.ipynb #c2031fab
 class Ends(NamedTuple):
     "Anchor accuracy of a run; NaN where nothing was measured."
     start: float  # mean over solvers
@@ -180,7 +169,7 @@ def seeds_of(
     "Say how many seeds each variant has."
     return "Seeds: " + ", ".join(f"{name} {len(group)}" for name, group in groups.items()) + "." if groups else "No runs."
 
-# %% ../nbs/17a_comparison.ipynb #a175440d
+# %% ../nbs/17a_comparison.ipynb #f0d69a3d
 @styled
 def anchor_by_variant(
     runs: Sequence[Run],
@@ -201,7 +190,7 @@ def anchor_by_variant(
     return add_caption(figure, "Accuracy on the fixed held-out set, mean of the solvers of a run. First panel: each line is one seed from start to "
                        f"end. Second: the gain of each seed against its own start. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #d37c029b
+# %% ../nbs/17a_comparison.ipynb #765ef458
 SIZES = {"azr": "1 agent", "populora-1x1": "1T+1S", "populora-4x4": "4T+4S", "populora-8x8": "8T+8S"}  # variant -> words
 
 
@@ -237,7 +226,7 @@ def size_ablation(
     return add_caption(figure, "Size ablation at equal budget for each adapter. Left and middle: the fixed held-out set at the end. Right: problems "
                        f"of the run itself, which differ between sizes and measure dynamics, not skill. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #8acb4022
+# %% ../nbs/17a_comparison.ipynb #0df1e665
 def problems_seen(
     run: Run,
 ) -> dict[str, list[dict]]:  # solver -> complexity of the valid problems that it attempted, in time
@@ -268,7 +257,7 @@ def problem_spreads(
                for name, group in by_variant(runs).items()}
     return spreads, fewest
 
-# %% ../nbs/17a_comparison.ipynb #09ef658e
+# %% ../nbs/17a_comparison.ipynb #3ccc492a
 @styled
 def problem_spread(
     runs: Sequence[Run],
@@ -285,7 +274,7 @@ def problem_spread(
     return add_caption(figure, text + "Cells of the discretized (AST depth, cyclomatic complexity, lines, variables) space; mean over "
                        f"the students of a run. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #b1799f46
+# %% ../nbs/17a_comparison.ipynb #8cb60893
 class Clock(NamedTuple):
     "What a step of a run costs."
     seconds: float  # a step, without the anchor set
@@ -328,7 +317,7 @@ def wall_clock(
     return add_caption(figure, "Wall clock without the anchor set; sequences are those that are trained on. Runs that shared a machine with "
                        f"others are slower than alone. {text}{SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #b4ec2e11
+# %% ../nbs/17a_comparison.ipynb #f10aa7f7
 def expected_payoff(
     p: float | np.ndarray,  # probability that an attempt is right
     samples: int,  # attempts of each problem, K
@@ -344,7 +333,7 @@ def settling_rate(
     if samples < 2: raise ValueError(f"samples={samples}: must be at least 2; one attempt pays nothing whatever the problem")
     return 1 - samples ** (-1 / (samples - 1))
 
-# %% ../nbs/17a_comparison.ipynb #8f0bb2c7
+# %% ../nbs/17a_comparison.ipynb #7b078576
 def own_rates(
     run: Run,
 ) -> tuple[np.ndarray, np.ndarray]:  # steps (n,) from 1, and the mean solve rate of the problems of each (n,)
@@ -370,7 +359,7 @@ def settled_rate(
     "Solve rate of the teachers' problems over the last fifth of the steps."
     return fifths(own_rates(run)[1])[1] if run.n_steps else nan
 
-# %% ../nbs/17a_comparison.ipynb #8342b0f5
+# %% ../nbs/17a_comparison.ipynb #8f44bc48
 @styled
 def settling(
     runs: Sequence[Run],
@@ -395,7 +384,7 @@ def settling(
     return add_caption(figure, "How often the teachers' valid problems are solved. Dotted: what pays most under equation 2, 1 - K^(-1/(K-1)). "
                        f"Lines: running mean of the mean over seeds. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #194a29b8
+# %% ../nbs/17a_comparison.ipynb #b36b866c
 class Distance(NamedTuple):
     "Mean distance between the members of a role; NaN when no two members can be compared."
     value: float
@@ -434,7 +423,7 @@ def behaviour_distance(
             noise.append(mean([sqrt(2 / np.pi * p * (1 - p) * part) for p, part in pooled]))    # mean absolute value of a normal difference
     return Distance(mean(found), mean(noise), len(found))
 
-# %% ../nbs/17a_comparison.ipynb #a4419954
+# %% ../nbs/17a_comparison.ipynb #0d5249f7
 def founders_left(
     run: Run,
     step: float,
@@ -454,7 +443,7 @@ def windows(
     edges = np.linspace(0, run.n_steps, n + 1)
     return [((low + high) / 2, [match for match in run.matches if low < match["step"] <= high]) for low, high in zip(edges, edges[1:])]
 
-# %% ../nbs/17a_comparison.ipynb #e0af1458
+# %% ../nbs/17a_comparison.ipynb #805b0909
 def singular_values(
     adapter: Mapping,  # layer -> (A (r, d_in), B (d_out, r)); tensors or arrays
 ) -> np.ndarray:  # (layers, r), largest first
@@ -479,7 +468,7 @@ def effective_rank(
     shares = [row / row.sum() for row in singular_values(adapter) if row.sum() > 0]
     return mean([exp(-sum(p * log(p) for p in row if p > 0)) for row in shares])
 
-
+# %% ../nbs/17a_comparison.ipynb #18379f17
 def effective_ranks(
     run_dir: str | Path,  # a run folder with checkpoints
 ) -> dict[str, Any]:  # {"steps": [...], "ranks": {member: [...]}}; None for an adapter that changes nothing
@@ -501,7 +490,15 @@ def checkpoints_of(
     if not found: raise FileNotFoundError(f"{run_dir}: no checkpoints; packed records have none, give the folder that training wrote")
     return dict(sorted(found.items()))
 
-# %% ../nbs/17a_comparison.ipynb #e993bea5
+# %% ../nbs/17a_comparison.ipynb #86f86805
+def healthy(
+    runs: Sequence[Run],
+) -> dict[str, list[Run]]:  # variant -> its runs
+    "The variants that this is asked of: several students, and not one of the runs that only vary K."
+    groups = by_variant(runs)
+    return {name: group for name, group in groups.items() if len(members(group[0], "student")) > 1 and not re.fullmatch(r"k\d+", name)}
+
+# %% ../nbs/17a_comparison.ipynb #03392d09
 def draw_distances(
     axes: Axes,
     group: Sequence[Run],  # seeds of one variant
@@ -513,14 +510,6 @@ def draw_distances(
     if not rows: return
     excess = np.array([[found.value - found.noise for _, found in row] for row in rows])
     draw_line(axes, np.array([middle for middle, _ in rows[0]]), np.array([mean(column) for column in excess.T]), index, label, markevery=1)
-
-
-def healthy(
-    runs: Sequence[Run],
-) -> dict[str, list[Run]]:  # variant -> its runs
-    "The variants that this is asked of: several students, and not one of the runs that only vary K."
-    groups = by_variant(runs)
-    return {name: group for name, group in groups.items() if len(members(group[0], "student")) > 1 and not re.fullmatch(r"k\d+", name)}
 
 
 def draw_founders(
@@ -548,7 +537,7 @@ def draw_ranks(
     at = lambda one, step: mean([ranks[one["steps"].index(step)] for ranks in one["ranks"].values()])
     draw_line(axes, np.array(steps, dtype=float), np.array([mean([at(one, step) for one in found]) for step in steps]), index, label, markevery=1)
 
-# %% ../nbs/17a_comparison.ipynb #54bbfb37
+# %% ../nbs/17a_comparison.ipynb #c5b0dd03
 @styled
 def population_health(
     runs: Sequence[Run],
@@ -571,7 +560,7 @@ def population_health(
                        "students would show; five windows. Next: effective number of founders of the living members as a share of the members, "
                        f"mean of both roles. {words}Lines: mean over seeds. {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #128c8de4
+# %% ../nbs/17a_comparison.ipynb #3caa942b
 @styled
 def cross_play_matrix(
     records: Mapping[str, dict],  # name -> what `cross_play` gives
@@ -595,7 +584,7 @@ def cross_play_matrix(
     return add_caption(figure, "Share of right attempts of all students of one checkpoint on the valid problems of all teachers of another. "
                        f"One seed each, no interval; a column holds the same problems. {'; '.join(n)}.", None)
 
-# %% ../nbs/17a_comparison.ipynb #a43c2cbd
+# %% ../nbs/17a_comparison.ipynb #836a6961
 def frozen_problems(
     session,  # of a run, with a checkpoint loaded
     step: int,  # that the teachers are from; names the random streams
@@ -626,7 +615,7 @@ def share_solved(
     known = [one.correct for candidate in asked for one in candidate.attempts if one.correct is not None]
     return sum(known) / len(known) if known else None
 
-# %% ../nbs/17a_comparison.ipynb #440bf962
+# %% ../nbs/17a_comparison.ipynb #8eb564d8
 def cross_play(
     run_dir: str | Path,  # a finished population run with checkpoints
     box,  # Sandbox
@@ -657,7 +646,7 @@ def cross_play(
     finally: session.population.close()
     return {"run": Path(run_dir).name, "steps": steps, "rates": rates, "problems": [len(written[step]) for step in steps], "samples": samples}
 
-# %% ../nbs/17a_comparison.ipynb #62be721a
+# %% ../nbs/17a_comparison.ipynb #68d1ec48
 def make_table(
     rows: Sequence[dict[str, str]],  # equal keys
 ) -> Table:
@@ -672,16 +661,15 @@ LATEX = {  # characters that need more than a backslash
 
 
 def to_latex(
-    rows: Sequence[dict[str, str]],  # equal keys
-    title: str,  # of the table
+    head: Sequence[str],  # names of the columns
+    rows: Iterable[Sequence[str]],  # a cell a column
+    caption: str,
 ) -> str:
-    "Write rows as a LaTeX table in the style of booktabs."
-    safe = lambda text: "".join(LATEX.get(c, "\\" + c if c in "&%$#_{}" else c) for c in str(text))
+    "Write a LaTeX table in the style of booktabs."
+    safe = lambda text: "".join(LATEX.get(c, "\\" + c if c in "&%$#_{}" else c) for c in text)
     line = lambda cells: " & ".join(map(safe, cells)) + r" \\"
-    heads = list(rows[0]) if rows else [""]
-    top = [r"\begin{table}", r"\centering", rf"\caption{{{safe(title)}}}", rf"\begin{{tabular}}{{l{'r' * (len(heads) - 1)}}}", r"\toprule"]
-    body = [line(heads), r"\midrule", *(line([row[head] for head in heads]) for row in rows)]
-    return "\n".join([*top, *body, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+    top = [r"\begin{table}", r"\centering", rf"\caption{{{safe(caption)}}}", rf"\begin{{tabular}}{{l{'r' * (len(head) - 1)}}}", r"\toprule"]
+    return "\n".join([*top, line(head), r"\midrule", *map(line, rows), r"\bottomrule", r"\end{tabular}", r"\end{table}"])
 
 
 def cell(
@@ -693,7 +681,7 @@ def cell(
     if isnan(found.value): return "-"
     return f"{found.value:{form}}" + (f" [{found.low:{form}}, {found.high:{form}}]" if min(found.n) >= 3 else "")
 
-# %% ../nbs/17a_comparison.ipynb #a0005822
+# %% ../nbs/17a_comparison.ipynb #d3d0e73d
 MAINS = {"populora": "populora-4x4", "azr": "azr", "r_zero": "r_zero", "r_diverse": "r_diverse"}  # system -> its main variant
 UNTOLD = ("environment", "system", "seed")  # keys of config.json that are no hyper-parameters
 
@@ -720,7 +708,7 @@ def mains_of(
         if run.system not in found or (variant_name(run) == MAINS.get(run.system) != variant_name(found[run.system])): found[run.system] = run
     return found
 
-# %% ../nbs/17a_comparison.ipynb #5d0e35f1
+# %% ../nbs/17a_comparison.ipynb #7c0c17e6
 def hyper_parameters(
     runs: Sequence[Run],
 ) -> Table:  # one row an option, one column a system
@@ -741,7 +729,7 @@ def variant_changes(
         rows.append({"variant": name, "system": system, "seeds": str(len(group)), "changes": "; ".join(changed) or "-"})
     return make_table(rows)
 
-# %% ../nbs/17a_comparison.ipynb #4c8f1136
+# %% ../nbs/17a_comparison.ipynb #c643c8c8
 PRESERVES = {  # operator -> what of its parents the child keeps
     "svd_structured": "rank, row and column space; singular values up to random factors",
     "layer_selective_gaussian": "rank; the other layers exactly",
@@ -768,7 +756,7 @@ def operators_table() -> Table:
             rows.append({"operator": name.replace("_", " "), "group": group, "preserves": PRESERVES[name], "strength": strength or "-"})
     return make_table(rows)
 
-# %% ../nbs/17a_comparison.ipynb #edb87371
+# %% ../nbs/17a_comparison.ipynb #cbf045cc
 def spent(
     run: Run,
 ) -> float:  # NaN when nothing was recorded
@@ -811,7 +799,7 @@ def size_table(
                     | {key: cell(values, ".2f") for key, values in costs.items()})
     return make_table(rows)
 
-# %% ../nbs/17a_comparison.ipynb #86459cef
+# %% ../nbs/17a_comparison.ipynb #204da3cc
 EXPLOIT_RULES = {  # flag in problems.jsonl -> what it is called, and the rule
     "constant": ("constant output", "all outputs equal; with one output: the input is ignored"),
     "ignores_input": ("ignored input", "no data or control flow from the arguments to the returned value"),
@@ -842,7 +830,7 @@ def exploit_table(
         rows.append({"exploit": name, "rule": rule} | shares)
     return make_table(rows if groups else [])
 
-# %% ../nbs/17a_comparison.ipynb #4bdf26dd
+# %% ../nbs/17a_comparison.ipynb #cdccf8ee
 def drift(
     run: Run,
 ) -> float:  # above 0: its own problems get easier for it
@@ -881,7 +869,7 @@ def late_cells(
     if not known.any() or cells[known][-1] <= 0: return nan
     return float(1 - cells[known & (steps <= run.n_steps / 2)][-1] / cells[known][-1]) if (known & (steps <= run.n_steps / 2)).any() else nan
 
-# %% ../nbs/17a_comparison.ipynb #71d9dde3
+# %% ../nbs/17a_comparison.ipynb #d00a6f96
 def late_gain(
     run: Run,  # of R-Zero or R-Diverse
 ) -> float:
@@ -920,7 +908,7 @@ def least_kept(
     rates = [mean([curve[min(steps, len(curve) - 1)] for curve in of_one]) for of_one in curves]
     return (min(rates) - record["base"]) / gain if rates and gain > 0 else nan
 
-# %% ../nbs/17a_comparison.ipynb #d0aae875
+# %% ../nbs/17a_comparison.ipynb #97b3c139
 @dataclass(frozen=True)
 class Claim:
     "What is claimed, and what would count as support."
@@ -949,7 +937,7 @@ def anchor_worst(run: Run) -> float: return anchor_ends(run).worst  # the weakes
 
 def anchor_gain(run: Run) -> float: return anchor_ends(run).gain  # end minus start, same seed
 
-# %% ../nbs/17a_comparison.ipynb #5e612bf5
+# %% ../nbs/17a_comparison.ipynb #cd4e5971
 FIFTHS = "last minus first fifth"
 POPULATION_CLAIMS = (
     Claim("A single agent drifts to problems that it can solve", "PopuLoRA", f"solve rate of its own problems, {FIFTHS}", drift, ("azr",)),
@@ -971,7 +959,7 @@ POPULATION_CLAIMS = (
           "share of the parent's gain after 20 steps, operator that keeps least", least_kept, (RETENTION,), low=.9),
 )
 
-# %% ../nbs/17a_comparison.ipynb #55e8443c
+# %% ../nbs/17a_comparison.ipynb #df86861b
 SWITCHES = {  # claim -> with, without
     "Evolution helps": ("populora-4x4", "no-evolution"), "Replacing the lowest rated beats replacing anyone": ("populora-4x4", "random-replacement"),
     "Near-even pairs beat uniform ones": ("populora-4x4", "uniform-matching"), "R-Diverse's penalties help a population": ("map-sam", "populora-4x4"),
@@ -995,7 +983,7 @@ CHALLENGER_CLAIMS = (
 )
 CLAIMS = POPULATION_CLAIMS + SWITCH_CLAIMS + CHALLENGER_CLAIMS
 
-# %% ../nbs/17a_comparison.ipynb #7d72cf83
+# %% ../nbs/17a_comparison.ipynb #0c27a35c
 SUPPORTED, NOT_SUPPORTED, NOT_TESTABLE = "supported", "not supported", "not testable at this scale"
 LEAST_SEEDS = 3  # of each variant
 
@@ -1024,7 +1012,7 @@ def evidence(
     remarks = [f"{n} {why}" for why, n in lost.items() if n]
     return values, f"{variant}: {len(values)} of {LEAST_SEEDS} seeds" + (f" ({', '.join(remarks)})" if remarks else "")
 
-# %% ../nbs/17a_comparison.ipynb #b9fb5188
+# %% ../nbs/17a_comparison.ipynb #188855ae
 def judge(
     claim: Claim,
     groups: Mapping[str, Sequence[Run]],  # variant -> runs
@@ -1049,14 +1037,14 @@ def verdicts(
     groups = by_variant(runs)
     return [judge(claim, groups, retention) for claim in claims]
 
-# %% ../nbs/17a_comparison.ipynb #fb7729f3
+# %% ../nbs/17a_comparison.ipynb #c04353ff
 def verdict_table(
     found: Sequence[Verdict],
 ) -> Table:  # one row a claim
     "Verdicts as a table."
     return make_table([one._asdict() for one in found])
 
-# %% ../nbs/17a_comparison.ipynb #7ca9a500
+# %% ../nbs/17a_comparison.ipynb #e65a5468
 def load_json(
     folder: str | Path,  # of a plan
     part: str,  # "retention", "crossplay" or "ranks"
@@ -1097,7 +1085,7 @@ def comparison_tables(
               "verdicts": verdict_table(verdicts(runs, retention))}
     return {name: table for name, table in tables.items() if table.rows}
 
-# %% ../nbs/17a_comparison.ipynb #1c7d34b6
+# %% ../nbs/17a_comparison.ipynb #366cbc0a
 def save_tables(
     tables: Mapping[str, Table],
     out_dir: str | Path,  # made if it does not exist
@@ -1106,7 +1094,8 @@ def save_tables(
     out_dir, paths = Path(out_dir), []
     out_dir.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
-        for suffix, text in ((".md", table.markdown + "\n"), (".tex", to_latex(table.rows, name.replace("_", " ").capitalize()))):
+        latex = to_latex(list(table.rows[0]) if table.rows else [""], (row.values() for row in table.rows), name.replace("_", " ").capitalize())
+        for suffix, text in ((".md", table.markdown), (".tex", latex)):
             paths.append(out_dir/f"{name}{suffix}")
-            paths[-1].write_text(text, encoding="utf-8")
+            paths[-1].write_text(text + "\n", encoding="utf-8")
     return paths
