@@ -11,7 +11,7 @@ __all__ = ['RECORDED', 'MAIN', 'SIZES', 'SWITCHES', 'SETTLING', 'PLANS', 'CHAT',
            'run_jobs', 'slim', 'slim_members', 'pack_run', 'pack_records', 'record_runs', 'record_figures',
            'record_tables', 'draw_records']
 
-# %% ../nbs/17c_plans.ipynb #eb710e09
+# %% ../nbs/17c_plans.ipynb #dcac08a4
 import contextlib
 import dataclasses
 import json
@@ -39,7 +39,7 @@ from populora.runs import (
     read_json, validate, write_aside,
 )
 
-# %% ../nbs/17c_plans.ipynb #4e112fae
+# %% ../nbs/17c_plans.ipynb #47fbf3df
 @dataclass(frozen=True)
 class Retention:
     "Notebook 13a's experiment: what children keep of what their parents learned."
@@ -68,7 +68,7 @@ class Ranks:
 
 RECORDED = (Retention, CrossPlay, Ranks) # work whose outcome is one JSON file
 
-# %% ../nbs/17c_plans.ipynb #94e82340
+# %% ../nbs/17c_plans.ipynb #f7ff9408
 @dataclass(frozen=True)
 class Evaluation:
     "Notebook 16's benchmarks on a finished run's solvers, beside the base that they started from."
@@ -92,7 +92,7 @@ class Job:
     @property
     def variant(self) -> str: return self.name.split("/")[1].rpartition("-s")[0]
 
-# %% ../nbs/17c_plans.ipynb #70c5353d
+# %% ../nbs/17c_plans.ipynb #0221f89c
 def population_of(config: PopuloraConfig, teachers: int, **options) -> PopuloraConfig:
     "The same run with as many teachers and students, and other options (section__name=value)."
     changes = {"population.teachers": teachers, "population.students": teachers} | {k.replace("__", "."): v for k, v in options.items()}
@@ -123,7 +123,7 @@ SWITCHES = {
 }
 SETTLING = {f"k{k}": lambda c, k=k: population_of(c, 1, solving__samples=k, evolution__interval=0) for k in (4, 8, 16)}
 
-# %% ../nbs/17c_plans.ipynb #373d543e
+# %% ../nbs/17c_plans.ipynb #31cdfe7f
 @dataclass(frozen=True)
 class Size:
     "How large the runs of a plan are."
@@ -136,7 +136,7 @@ class Size:
     bench: tuple[str, ...] # benchmarks of the evaluation
     limit: int | None # items of each
 
-# %% ../nbs/17c_plans.ipynb #2a6cce76
+# %% ../nbs/17c_plans.ipynb #9596abb5
 def demo_run() -> PopuloraConfig:
     "Two steps of everything: a smoke pass, not a result."
     options = ["proposals.group=2", "solving.samples=2", "proposals.max_tokens=56", "solving.max_tokens=24", "adapter.rank=4", "run.steps=2",
@@ -153,11 +153,11 @@ def demo_challenger() -> ChallengerConfig:
                "measures.set_size=8", "measures.entropy_rollouts=8", "measures.anchor_per_cell=2", "measures.anchor_samples=1"]
     return apply_overrides(load_config("r_diverse-demo"), options)
 
-# %% ../nbs/17c_plans.ipynb #2cc0c9c7
+# %% ../nbs/17c_plans.ipynb #90f79bfb
 def gpu_run() -> PopuloraConfig:
-    "200 steps on the embedded base: 96 proposals a step for four teachers, eight attempts at each."
-    options = ["base.device=cuda", "proposals.prompts=2", "solving.samples=8", "optimizer.lr=0.002", "rollout.max_rows=2048", "verifier.workers=4",
-               "verifier.timeout=0.25",
+    "200 steps on the embedded base: 384 proposals a step for four teachers, eight attempts at each."
+    options = ["base.device=cuda", "proposals.prompts=8", "solving.samples=8", "optimizer.lr=0.001", "rollout.max_rows=1024", "verifier.workers=4",
+               "verifier.timeout=0.25", "optimizer.micro_tokens=65536", # so that a dozen runs fit side by side
                "run.steps=200", "run.checkpoint_every=25", "run.keep_last=2", "run.progress_every=25", "anchor.interval=50", "anchor.per_cell=40",
                "evolution.interval=24"] # 24: no replacement falls on a checkpoint, so no untrained child is evaluated
     return apply_overrides(PopuloraConfig(), options)
@@ -172,7 +172,7 @@ PLANS = {
                   ("all",), None),
 }
 
-# %% ../nbs/17c_plans.ipynb #f0de36a3
+# %% ../nbs/17c_plans.ipynb #7e6a87db
 def seeded(config, seed: int):
     "The same run with another seed."
     return validate(dataclasses.replace(config, seed=seed))
@@ -193,7 +193,7 @@ def ablated(config: ChallengerConfig) -> dict[str, ChallengerConfig]:
     from populora.challenger import ABLATIONS
     return {name.replace(" ", "-"): apply_overrides(config, changed) for name, changed in ABLATIONS.items() if changed}
 
-# %% ../nbs/17c_plans.ipynb #73cacd2a
+# %% ../nbs/17c_plans.ipynb #2d581e63
 def make_plan(
     size: str = "demo", # "demo", "gpu" or "paper"
     smollm2: str | None = None, # folder of a warm-started SmolLM2: adds the main comparison on it
@@ -225,7 +225,7 @@ def make_plan(
                  for name in ("populora-4x4", "azr")]
     return {job.name: job for job in jobs}
 
-# %% ../nbs/17c_plans.ipynb #6578ba51
+# %% ../nbs/17c_plans.ipynb #7192de28
 def plan_table(
     plan: Mapping[str, Job],
 ) -> list[dict[str, str]]: # rows of a table
@@ -238,7 +238,7 @@ def plan_table(
         rows.append({"part": part, "variants": ", ".join(variants), "seeds": " or ".join(map(str, seeds)), "jobs": str(len(jobs))})
     return rows
 
-# %% ../nbs/17c_plans.ipynb #6187f8a1
+# %% ../nbs/17c_plans.ipynb #4600b781
 def run_sequences(
     config, # of any system
 ) -> tuple[int, int]: # sampled in the whole run; those of them that are trained on
@@ -263,11 +263,12 @@ def plan_cost(
     plan: Mapping[str, Job],
     weights: Mapping[str, float] = WEIGHTS, # base -> parameters
     tokens: float = 600, # mean length of a sample
-    efficiency: float = .2, # share of the peak that sampling and training reach together
+    sampling: float = .26, # share of the peak that sampling reaches
+    training: float = .44, # share of the peak that training reaches
     peak: float = 9.9e14, # operations a second of one GPU in bfloat16
 ) -> list[dict[str, str]]: # rows of a table
     "Price the training runs of a plan, part by part."
-    for name, value in (("tokens", tokens), ("efficiency", efficiency), ("peak", peak)):
+    for name, value in (("tokens", tokens), ("sampling", sampling), ("training", training), ("peak", peak)):
         if not value > 0: raise ValueError(f"{name}={value}: must be above 0")
     rows, total = [], 0.0
     for part in dict.fromkeys(job.part for job in plan.values()):
@@ -275,14 +276,14 @@ def plan_cost(
         if unknown := [run.base.name for run in runs if run.base.name not in weights]:
             raise ValueError(f"weights: {unknown[0]} is not in it; add its number of parameters")
         counts = [run_sequences(run) for run in runs]
-        work = sum((2 * sampled + 4 * trained) * weights[run.base.name] for run, (sampled, trained) in zip(runs, counts)) * tokens
-        sampled, hours = sum(count[0] for count in counts), work / (peak * efficiency) / 3600
+        work = sum((2 * sampled / sampling + 4 * trained / training) * weights[run.base.name] for run, (sampled, trained) in zip(runs, counts))
+        sampled, hours = sum(count[0] for count in counts), work * tokens / peak / 3600
         total += hours
         cells = {"sequences": f"{sampled:,}", "billion tokens": f"{sampled * tokens / 1e9:.3g}", "GPU hours": f"{hours:,.1f}"}
         if runs: rows.append({"part": part} | cells)
     return [*rows, {"part": "all", "sequences": "", "billion tokens": "", "GPU hours": f"{total:,.1f}"}]
 
-# %% ../nbs/17c_plans.ipynb #aa8bb32b
+# %% ../nbs/17c_plans.ipynb #e802a7a0
 def finished(
     job: Job,
     out: Path, # the plan's folder
@@ -327,7 +328,7 @@ def run_benchmarks(work: Evaluation, folder: Path, out: Path, data: str | None =
     how = How(limit=work.limit)
     run_evaluation(folder, work.base, solvers, work.bench, data, how, work.device, work.dtype, log=lambda line: None)
 
-# %% ../nbs/17c_plans.ipynb #9023a4cf
+# %% ../nbs/17c_plans.ipynb #960e7327
 def run_job(
     job: Job,
     out: str | Path, # the plan's folder
@@ -338,6 +339,7 @@ def run_job(
     out = Path(out)
     folder, work = out/job.name, job.work
     if finished(job, out): return True
+    if getattr(getattr(work, "base", None), "name", "tiny") != "tiny": base = None # it loads its own
     if isinstance(work, RECORDED):
         record = measure(work, out, base)
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -350,7 +352,7 @@ def run_job(
     start(work, folder, resume=begun(folder), base=base)
     return finished(job, out)
 
-# %% ../nbs/17c_plans.ipynb #fbbb0462
+# %% ../nbs/17c_plans.ipynb #08457a4b
 POPULORA = (sys.executable, "-P", "-c", "from populora.cli import main; raise SystemExit(main())") # the command `populora`
 GRACE = 90.0 # seconds that a process has for its last step and a checkpoint
 
@@ -391,7 +393,7 @@ class Processes:
         self.asked = None # what is still there is asked, or asked again: then it aborts
         for _ in self.watch(lambda: True): pass
 
-# %% ../nbs/17c_plans.ipynb #77aa2be0
+# %% ../nbs/17c_plans.ipynb #60f8659b
 @contextlib.contextmanager
 def stop_after(
     seconds: float | None,  # None: never
@@ -404,7 +406,7 @@ def stop_after(
     try: yield
     finally: timer.cancel()
 
-# %% ../nbs/17c_plans.ipynb #67513441
+# %% ../nbs/17c_plans.ipynb #92519c47
 def job_words(size: str, job: Job, out: Path, extra: Sequence[str] = ()) -> list[str]:
     "The command line of one job."
     return [*POPULORA, "reproduce", "--size", size, "--out", str(out), "--job", job.name, *extra]
@@ -433,7 +435,7 @@ def run_here(
         if not done: return False
     return True
 
-# %% ../nbs/17c_plans.ipynb #8b52c493
+# %% ../nbs/17c_plans.ipynb #c820f035
 def run_side_by_side(
     jobs: Sequence[Job],
     out: str | Path, # the plan's folder
@@ -458,7 +460,7 @@ def run_side_by_side(
             fill()
     return all(finished(job, out) for job in jobs)
 
-# %% ../nbs/17c_plans.ipynb #ea8f8490
+# %% ../nbs/17c_plans.ipynb #d0b7b722
 @cache
 def demo_base():
     "The embedded base, loaded once: all jobs of the demo share it."
@@ -483,7 +485,7 @@ def run_jobs(
     extra = [str(word) for pair in given.items() if pair[1] for word in pair]
     return run_side_by_side(jobs, out, lambda job: job_words(size, job, out, extra), at_once, seconds, say)
 
-# %% ../nbs/17c_plans.ipynb #e4964033
+# %% ../nbs/17c_plans.ipynb #dd576eb0
 TEXTS = ("program", "inputs", "outputs", "message", "question", "skill", "label", "truth") # fields of a problem that no figure of several runs reads
 
 
@@ -506,7 +508,7 @@ def slim_members(
     def short(members): return {name: {k: v for k, v in one.items() if k in MEMBER} for name, one in members.items()}
     return [record | {"members": short(record["members"])} if "members" in record else record for record in records]
 
-# %% ../nbs/17c_plans.ipynb #b8a5c891
+# %% ../nbs/17c_plans.ipynb #d32aafde
 def pack_run(
     folder: Path,
     to: Path,
@@ -545,7 +547,7 @@ def pack_records(
     if size > limit_mb: warnings.warn(f"{to}: {size:.1f} MB of records, more than limit_mb={limit_mb}", stacklevel=2)
     return [job.name for job in done]
 
-# %% ../nbs/17c_plans.ipynb #c51c5043
+# %% ../nbs/17c_plans.ipynb #b0eec4bf
 TITLES = {  # variant -> its name in legends
     "populora-4x4": "PopuLoRA 4T+4S", "populora-1x1": "PopuLoRA 1T+1S", "populora-8x8": "PopuLoRA 8T+8S", "azr": "AZR",
     "azr-eq2": "AZR, equation 2", "azr-total": "AZR, total compute", "r_diverse": "R-Diverse", "r_zero": "R-Zero",
@@ -564,7 +566,7 @@ def record_runs(
         if variant: found.setdefault(part, []).append(load_run(path.parent, title))
     return found
 
-# %% ../nbs/17c_plans.ipynb #bf55aa63
+# %% ../nbs/17c_plans.ipynb #a95fb116
 def record_figures(
     records: str | Path, # a plan's folder, or its packed records
     runs: Mapping[str, Sequence[Run]] | None = None, # of `record_runs`, where they are read already
@@ -596,7 +598,7 @@ def record_tables(
     loops = [run for part in ("challenger", "challenger-ablations") for run in runs.get(part, [])]
     return tables | ({"challenger": challenger_table(loops)} if loops else {})
 
-# %% ../nbs/17c_plans.ipynb #7af27fc7
+# %% ../nbs/17c_plans.ipynb #a965a650
 def draw_records(
     records: str | Path, # a plan's folder, or its packed records
     out: str | Path, # figures go here, tables into `tables` below it
