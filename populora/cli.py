@@ -15,7 +15,7 @@ __all__ = ['PATIENCE', 'PROBES', 'EXTRAS', 'CHECKS', 'BENCHES', 'COMMANDS', 'add
            'cost_bench', 'retention_bench', 'rollouts_bench', 'Command', 'Parser', 'make_parser', 'unknown_option',
            'nearest_command', 'main']
 
-# %% ../nbs/18_cli.ipynb #38212e51
+# %% ../nbs/18_cli.ipynb #70cb9d3d
 import argparse
 import difflib
 import json
@@ -31,7 +31,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-# %% ../nbs/18_cli.ipynb #f8bbc472
+# %% ../nbs/18_cli.ipynb #6e6fe06f
 def add_config_options(
     parser: argparse.ArgumentParser,
     default: str | None = "demo",  # preset or file when --config is not given
@@ -59,7 +59,7 @@ def make_config(
     short = [f"{name}={value}" for name, value in (("seed", args.seed), ("run.steps", args.steps)) if value is not None]
     return apply_overrides(config, [*args.overrides, *short])
 
-# %% ../nbs/18_cli.ipynb #bd5014eb
+# %% ../nbs/18_cli.ipynb #0891337e
 def cores() -> int:
     "Processor cores that this process may use: affinity and container quota respected."
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -77,7 +77,7 @@ def set_threads(
     import torch
     torch.set_num_threads(threads or min(torch.get_num_threads(), cores()))
 
-# %% ../nbs/18_cli.ipynb #19e4b3b1
+# %% ../nbs/18_cli.ipynb #6ebaeeba
 def check_out(
     folder: Path,  # made if it does not exist
     fresh: bool = False,  # refuse a folder that holds anything but a start that failed
@@ -100,7 +100,7 @@ def check_device(
     except (RuntimeError, AssertionError):  # torch raises either, by its build
         raise ValueError(f"base.device={name!r}: torch cannot use it here; take cpu, or see: populora doctor") from None
 
-# %% ../nbs/18_cli.ipynb #7853590e
+# %% ../nbs/18_cli.ipynb #0eb9dcfd
 def run_training(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # the run folder
@@ -124,12 +124,10 @@ def steps_done(
     folder: Path,  # a run folder
 ) -> int:  # 0 when there is no checkpoint yet
     "The step of the newest complete checkpoint: a resumed run goes on from there, whatever its log says."
-    from populora.runs import RunFolder
-    run = RunFolder.__new__(RunFolder)  # only to look: opening a run would take its lock
-    run.path = folder
-    return max((step for step, place in run.checkpoints().items() if run.complete(place)), default=0)
+    from populora.runs import run_checkpoints, whole_manifest
+    return max((step for step, place in run_checkpoints(folder).items() if whole_manifest(place)), default=0)
 
-# %% ../nbs/18_cli.ipynb #b25d24ad
+# %% ../nbs/18_cli.ipynb #4f671fea
 def add_train(parser: argparse.ArgumentParser) -> None:
     "Options of `populora train`."
     add_config_options(parser)
@@ -152,7 +150,7 @@ def run_train(args: argparse.Namespace) -> int:
     if status == 0: print(f"draw it with: populora figures {folder} --out {folder}/figures")
     return status
 
-# %% ../nbs/18_cli.ipynb #7e75fbe9
+# %% ../nbs/18_cli.ipynb #a9314ede
 def read_config(
     folder: Path,  # a run folder
 ):  # PopuloraConfig or AzrConfig
@@ -182,7 +180,7 @@ def run_resume(args: argparse.Namespace) -> int:
     set_threads(args.threads)
     return run_training(config, args.folder, resume=True)
 
-# %% ../nbs/18_cli.ipynb #9014a719
+# %% ../nbs/18_cli.ipynb #5f6d9e30
 def load_runs(
     folders: Sequence[Path],
 ) -> list:  # Run objects of notebook 17
@@ -216,7 +214,7 @@ def run_figures(args: argparse.Namespace) -> int:
     for path in draw(): print(path)
     return 0
 
-# %% ../nbs/18_cli.ipynb #77cdeb23
+# %% ../nbs/18_cli.ipynb #bbcb0576
 def add_summary(parser: argparse.ArgumentParser) -> None:
     "Options of `populora summary`."
     parser.add_argument("folders", nargs="+", type=Path, metavar="RUN", help="run folders, or folders of run folders")
@@ -230,7 +228,7 @@ def run_summary(args: argparse.Namespace) -> int:
     print(json.dumps(table.rows, indent=1, ensure_ascii=False) if args.json else table.markdown)
     return 0
 
-# %% ../nbs/18_cli.ipynb #96c7559d
+# %% ../nbs/18_cli.ipynb #cdd987f7
 def add_report(parser: argparse.ArgumentParser) -> None:
     "Options of `populora report`."
     parser.add_argument("folders", nargs="+", type=Path, metavar="RUN", help="run folders, folders of run folders, or the folder of a plan")
@@ -247,7 +245,7 @@ def run_report(args: argparse.Namespace) -> int:
     print(f"{path}: {path.stat().st_size / 1e6:.1f} MB")
     return 0
 
-# %% ../nbs/18_cli.ipynb #a3cb1641
+# %% ../nbs/18_cli.ipynb #f9cf78b0
 def add_config(parser: argparse.ArgumentParser) -> None:
     "Options of `populora config`."
     parser.add_argument("name", nargs="?", metavar="NAME|FILE|RUN", help="a preset, a JSON file or a run folder (default: demo)")
@@ -271,7 +269,7 @@ def run_config(args: argparse.Namespace) -> int:
     print(json.dumps(to_dict(config), indent=2) if args.explain is None else describe(config, args.explain))
     return 0
 
-# %% ../nbs/18_cli.ipynb #0ae1f404
+# %% ../nbs/18_cli.ipynb #4d114915
 def add_warm_start(parser: argparse.ArgumentParser) -> None:
     "Options of `populora warm-start`."
     parser.add_argument("--base", default="smollm2", metavar="NAME|FOLDER", help="smollm2, tiny, a folder or a hub id (default: %(default)s)")
@@ -307,7 +305,7 @@ def warm_start_config(args: argparse.Namespace): # a WarmStartConfig
         chosen[name] = types[name](value)
     return WarmStartConfig(**chosen)
 
-# %% ../nbs/18_cli.ipynb #3d59a221
+# %% ../nbs/18_cli.ipynb #51133e59
 def run_warm_start(args: argparse.Namespace) -> int:
     "Warm-start a base, and print the table of its goals."
     config, workers = warm_start_config(args), args.workers or cores()
@@ -327,7 +325,7 @@ def run_warm_start(args: argparse.Namespace) -> int:
     if config.measured: print(f"\n{goal_table(record)}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #45384174
+# %% ../nbs/18_cli.ipynb #b2d6b0c4
 def add_eval(parser: argparse.ArgumentParser) -> None:
     "Options of `populora eval`."
     parser.add_argument("--base", default="tiny", metavar="NAME|FOLDER", help="tiny, smollm2, a folder or a hub id (default: %(default)s)")
@@ -371,7 +369,7 @@ def run_eval(args: argparse.Namespace) -> int:
     print("\n\n".join(table.markdown() for table in tables) or f"sampled; score with: populora eval --score-only --out {args.out}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #d700c2fe
+# %% ../nbs/18_cli.ipynb #1ec013e0
 def add_demo(parser: argparse.ArgumentParser) -> None:
     "Options of `populora demo`."
     add_config_options(parser)
@@ -395,7 +393,7 @@ def demo_plan(
         plan[args.out/name] = apply_overrides(matched_agent(population), [f"proposals.reward={reward}"])
     return plan
 
-# %% ../nbs/18_cli.ipynb #f26a3327
+# %% ../nbs/18_cli.ipynb #2a4ab9c2
 def demo_part(
     config,  # PopuloraConfig or AzrConfig
     folder: Path,  # its run folder
@@ -407,7 +405,7 @@ def demo_part(
     print(f"{folder}: {'resuming' if resume else 'training'} {config.system}, seed {config.seed}, {config.run.steps} steps", flush=True)
     return run_training(config, folder, resume) == 0
 
-# %% ../nbs/18_cli.ipynb #42a13cc6
+# %% ../nbs/18_cli.ipynb #91210b01
 def start_part(
     pool,  # Processes of notebook 17c
     folder: Path,  # the run's folder
@@ -434,7 +432,7 @@ def part_done(
     print(lines[-1] if lines else f"{folder}: {last}", flush=True)
     return status == 0
 
-# %% ../nbs/18_cli.ipynb #9c336745
+# %% ../nbs/18_cli.ipynb #f0f6f0c7
 PATIENCE = 600.0  # seconds that a run of a plan has for its last step and a checkpoint; a step at paper size is long
 
 
@@ -460,7 +458,7 @@ def train_plan(
     if not finished and not args.part: print(f"or with everything: {shlex.join(['populora', *args.words])}")
     return finished
 
-# %% ../nbs/18_cli.ipynb #d067ea3b
+# %% ../nbs/18_cli.ipynb #90e0ef3a
 def run_demo(args: argparse.Namespace) -> int:
     "Train both systems, draw the figures, print the table."
     from populora.figures import load_run, save_figures, summary_table
@@ -475,7 +473,7 @@ def run_demo(args: argparse.Namespace) -> int:
     for path in paths: print(f"  {path}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #a2c14859
+# %% ../nbs/18_cli.ipynb #e6a92df8
 def add_challenger(parser: argparse.ArgumentParser) -> None:
     "Options of `populora challenger`."
     parser.add_argument("--config", default="r_diverse", metavar="NAME|FILE",
@@ -512,7 +510,7 @@ def chosen_variants(
     if not names: raise ValueError(f"--variants {text!r}: name at least one of {', '.join(known)}")
     return {name: known[name] for name in names}
 
-# %% ../nbs/18_cli.ipynb #f2339804
+# %% ../nbs/18_cli.ipynb #19d1bfa9
 def challenger_plan(
     args: argparse.Namespace,
 ) -> dict[Path, object]:  # run folder -> its configuration
@@ -532,7 +530,7 @@ def challenger_plan(
     return {args.run/f"{name}-seed{seed}": apply_overrides(each, [*args.overrides, *short, f"seed={seed}"])
             for seed in range(first, first + args.seeds) for name, each in runs.items()}
 
-# %% ../nbs/18_cli.ipynb #05170ea5
+# %% ../nbs/18_cli.ipynb #4315689d
 def run_challenger_command(args: argparse.Namespace) -> int:
     "Run R-Diverse and R-Zero, and print the table."
     from populora.plans import stop_after
@@ -553,7 +551,7 @@ def run_challenger_command(args: argparse.Namespace) -> int:
     print(f"\n{table}\n\ntable: {args.run/'table.md'}\nfigures: {len(paths)} files in {args.run/'figures'}")
     return 0
 
-# %% ../nbs/18_cli.ipynb #3f3e1a7e
+# %% ../nbs/18_cli.ipynb #22fc1b14
 def add_reproduce(parser: argparse.ArgumentParser) -> None:
     "Options of `populora reproduce`."
     parser.add_argument("--size", choices=("demo", "gpu", "paper"), default="demo",
@@ -584,7 +582,7 @@ def chosen_jobs(
     if wrong := [part for part in args.part or () if part not in parts]: raise ValueError(f"--part {wrong[0]}: must be one of {', '.join(parts)}")
     return [job for job in plan.values() if not args.part or job.part in args.part]
 
-# %% ../nbs/18_cli.ipynb #3dd819cd
+# %% ../nbs/18_cli.ipynb #e6a4c09d
 def run_plan(
     jobs: list,  # of a plan
     args: argparse.Namespace,
@@ -619,7 +617,7 @@ def run_reproduce(args: argparse.Namespace) -> int:
     print(f"{len(paths)} files in {args.figures or args.out/'figures'}")
     return 0 if done else 130
 
-# %% ../nbs/18_cli.ipynb #1945df0d
+# %% ../nbs/18_cli.ipynb #bd6552cd
 class Finding(NamedTuple):
     "One line of the doctor."
     state: str  # "ok", "--" (optional, not there) or "!!" (broken)
@@ -645,7 +643,7 @@ def check_torch() -> list[Finding]:
     else: device = Finding("--", "device", "no CUDA device; the embedded base trains on the CPU")
     return [Finding("ok", "torch", f"{torch.__version__}, {threads}"), device]
 
-# %% ../nbs/18_cli.ipynb #29507db8
+# %% ../nbs/18_cli.ipynb #ac6527c8
 def check_base() -> list[Finding]:
     "The embedded base: is it there, and does it answer?"
     try:
@@ -686,7 +684,7 @@ def check_sandbox() -> list[Finding]:
             found.append(Finding("ok" if contained else "!!", f"sandbox: {name}", detail))
     return found
 
-# %% ../nbs/18_cli.ipynb #1ef1fa87
+# %% ../nbs/18_cli.ipynb #1737087a
 def check_isolation() -> list[Finding]:
     "Which layers of isolation are active here?"
     from populora.verifier import Sandbox
@@ -707,7 +705,7 @@ def check_extras() -> list[Finding]:
     return [Finding("ok", name, f"there, for {use}") if find_spec(module) else Finding("--", name, f"not installed; for {use}: {install}")
             for module, (name, use, install) in EXTRAS.items()]
 
-# %% ../nbs/18_cli.ipynb #7986b7f1
+# %% ../nbs/18_cli.ipynb #0a849886
 CHECKS = (check_python, check_torch, check_base, check_sandbox, check_isolation, check_extras)
 
 
@@ -726,7 +724,7 @@ def run_doctor(args: argparse.Namespace) -> int:
     print("everything that training needs is there" if not broken else f"{broken} to repair, marked !!")
     return 1 if broken else 0
 
-# %% ../nbs/18_cli.ipynb #2ecf0349
+# %% ../nbs/18_cli.ipynb #8ec57f1e
 def read_programs(
     path: Path | None,  # JSON lines with "code" and "input", gzipped when the name ends in .gz
 ) -> list[tuple[str, str]]:  # (program, argument list)
@@ -752,7 +750,7 @@ def bench_table(
         lines.append(f"{row['what']:44} {row['isolation']:10} {row['per_second']:11,.0f} {row['per_second_per_core']:9,.0f} {row['ms']:8.2f} {ratio}")
     return "\n".join(lines)
 
-# %% ../nbs/18_cli.ipynb #057e1150
+# %% ../nbs/18_cli.ipynb #daf484ae
 def verifier_bench(args: argparse.Namespace) -> int:
     "Print the sandbox's table."
     if args.programs < 8: raise ValueError(f"--programs {args.programs}: must be >= 8")
@@ -797,7 +795,7 @@ def run_bench(args: argparse.Namespace) -> int:
     "Measure a part of the package."
     return BENCHES[args.what](args)
 
-# %% ../nbs/18_cli.ipynb #78725ce6
+# %% ../nbs/18_cli.ipynb #c728ecc6
 def diversity_bench(args: argparse.Namespace) -> int:
     "Print the table of the similarity measures."
     for name in ("questions", "memory", "batch"):
@@ -817,13 +815,14 @@ def diversity_bench(args: argparse.Namespace) -> int:
 
 BENCHES["diversity"] = diversity_bench
 
-# %% ../nbs/18_cli.ipynb #eef0f5b7
+# %% ../nbs/18_cli.ipynb #610502e0
 def row_writer(
     path: Path | None,  # None: nothing is written
     bench: str,
     facts: dict,  # of the machine
 ) -> tuple[list, Callable[[dict], None]]:  # the rows so far, and what takes the next one
     "Write each row as soon as it is there, so that a killed bench keeps what it has measured."
+    from populora.runs import write_aside
     rows, lines = [], path is not None and path.suffix == ".jsonl"
     def append(record):
         with open(path, "a", encoding="utf-8") as file:
@@ -835,13 +834,10 @@ def row_writer(
     def report(row):
         rows.append(row)
         if lines: append(row)
-        elif path is not None:
-            aside = path.with_name(path.name + ".part")
-            aside.write_text(json.dumps({"bench": bench, "machine": facts, "rows": rows}, indent=1) + "\n", encoding="utf-8")
-            aside.replace(path)
+        elif path is not None: write_aside(path, json.dumps({"bench": bench, "machine": facts, "rows": rows}, indent=1) + "\n")
     return rows, report
 
-# %% ../nbs/18_cli.ipynb #d7860ea8
+# %% ../nbs/18_cli.ipynb #99291158
 def cost_bench(args: argparse.Namespace) -> int:
     "Run one of the benches of notebook 14a and print its table."
     from populora import costs
@@ -864,7 +860,7 @@ def cost_bench(args: argparse.Namespace) -> int:
 
 BENCHES |= {"training": cost_bench, "operators": cost_bench, "step": cost_bench}
 
-# %% ../nbs/18_cli.ipynb #ac729db9
+# %% ../nbs/18_cli.ipynb #7d6d2da4
 def retention_bench(args: argparse.Namespace) -> int:
     "Run the experiment of notebook 13a, seed after seed, and print its table."
     import torch
@@ -892,7 +888,7 @@ def retention_bench(args: argparse.Namespace) -> int:
 
 BENCHES["retention"] = retention_bench
 
-# %% ../nbs/18_cli.ipynb #4d9cac99
+# %% ../nbs/18_cli.ipynb #e4a20967
 def rollouts_bench(args: argparse.Namespace) -> int:
     "Run the bench of notebook 14b and print its table."
     from populora import costs, rollout_costs
@@ -910,7 +906,7 @@ def rollouts_bench(args: argparse.Namespace) -> int:
 
 BENCHES["rollouts"] = rollouts_bench
 
-# %% ../nbs/18_cli.ipynb #5794bd94
+# %% ../nbs/18_cli.ipynb #7c55f830
 class Command(NamedTuple):
     "One subcommand."
     summary: str  # one line for the list of commands
@@ -919,7 +915,7 @@ class Command(NamedTuple):
     add_options: Callable  # parser -> None
     run: Callable  # parsed arguments -> exit status
 
-# %% ../nbs/18_cli.ipynb #3266428b
+# %% ../nbs/18_cli.ipynb #eb9d14d7
 COMMANDS = {
     "demo": Command(
         "train both systems on the embedded base, draw figures, print a table",
@@ -952,7 +948,7 @@ COMMANDS = {
         ("populora resume runs/first", "populora resume runs/first --steps 200"), add_resume, run_resume),
 }
 
-# %% ../nbs/18_cli.ipynb #a52d7186
+# %% ../nbs/18_cli.ipynb #c6ba707a
 COMMANDS |= {
     "figures": Command(
         "draw every figure from run folders",
@@ -969,7 +965,7 @@ COMMANDS |= {
         ("populora report runs/demo --out report.html", "populora report runs/gpu --title 'All runs of the plan'"), add_report, run_report),
 }
 
-# %% ../nbs/18_cli.ipynb #6b0e1cee
+# %% ../nbs/18_cli.ipynb #4d816dbc
 COMMANDS |= {
     "config": Command(
         "print a configuration as JSON",
@@ -1003,7 +999,7 @@ COMMANDS |= {
          "populora bench training --base tiny --out training.json", "populora bench step --device cuda"), add_bench, run_bench),
 }
 
-# %% ../nbs/18_cli.ipynb #c80ca188
+# %% ../nbs/18_cli.ipynb #ac34f062
 class Parser(argparse.ArgumentParser):
     "An argument parser whose errors are one line and say where to look."
     def __init__(self, **settings): super().__init__(allow_abbrev=False, **settings)
@@ -1049,7 +1045,7 @@ def nearest_command(
     near = difflib.get_close_matches(name, COMMANDS, 1, .5)
     return f"populora: {name}: no such command; {f'did you mean {near[0]}?' if near else 'the commands are ' + ', '.join(COMMANDS)}"
 
-# %% ../nbs/18_cli.ipynb #fb259f56
+# %% ../nbs/18_cli.ipynb #aeb103b6
 def main(
     argv: Sequence[str] | None = None,  # the words after `populora`; None: those of this process
 ) -> int:  # exit status

@@ -18,7 +18,7 @@ __all__ = ['SEEDS_NOTE', 'SIZES', 'LATEX', 'MAINS', 'UNTOLD', 'PRESERVES', 'EXPL
            'least_kept', 'Claim', 'anchor_end', 'anchor_worst', 'anchor_gain', 'Verdict', 'evidence', 'judge',
            'verdicts', 'verdict_table', 'load_json', 'comparison_figures', 'comparison_tables', 'save_tables']
 
-# %% ../nbs/17a_comparison.ipynb #0b919038
+# %% ../nbs/17a_comparison.ipynb #8dc09654
 import json
 import re
 from collections import Counter
@@ -39,7 +39,7 @@ from populora.figures import (
     mean, members, new_figure, number, per_adapter, phase_seconds, pick, series, smooth, styled, to_markdown,
 )
 
-# %% ../nbs/17a_comparison.ipynb #22502588
+# %% ../nbs/17a_comparison.ipynb #5d37a97a
 def variant_name(
     run: Run,
 ) -> str:  # the folder's name without -sSEED
@@ -59,7 +59,7 @@ def by_variant(
         groups.setdefault(variant_name(run) + ("" if base == usual else f" ({base})"), []).append(run)
     return {name: sorted(group, key=lambda run: number(run.seed)) for name, group in groups.items()}
 
-# %% ../nbs/17a_comparison.ipynb #d83f0a8b
+# %% ../nbs/17a_comparison.ipynb #0c2b097f
 def complete(
     run: Run,
 ) -> bool:
@@ -69,7 +69,7 @@ def complete(
     done = max((number(record.get("iteration")) for record in run.iterations), default=0) if challenger else run.n_steps
     return bool(run.iterations if challenger else run.metrics) and (isnan(wanted) or done >= wanted)
 
-# %% ../nbs/17a_comparison.ipynb #7f16e339
+# %% ../nbs/17a_comparison.ipynb #3e605a48
 class Interval(NamedTuple):
     "A mean or a difference of means over seeds, with its 95 % interval."
     value: float
@@ -110,7 +110,7 @@ def seed_interval(
     half = t_quantile(df) * sqrt(sum(parts))
     return Interval(value, value - half, value + half, n)
 
-# %% ../nbs/17a_comparison.ipynb #7919d2c6
+# %% ../nbs/17a_comparison.ipynb #f87e0f47
 SEEDS_NOTE = "Open: single seeds; filled: their mean; bars: 95 % t intervals over seeds, drawn from three seeds on."
 
 
@@ -139,7 +139,7 @@ def name_ticks(
     "Write names along the x axis."
     if axes.has_data(): axes.set(xticks=range(len(names)), xlim=(-.5, len(names) - .5)); axes.set_xticklabels(names, fontsize=7.5)
 
-# %% ../nbs/17a_comparison.ipynb #c2031fab
+# %% ../nbs/17a_comparison.ipynb #2b62cb0a
 class Ends(NamedTuple):
     "Anchor accuracy of a run; NaN where nothing was measured."
     start: float  # mean over solvers
@@ -169,7 +169,7 @@ def seeds_of(
     "Say how many seeds each variant has."
     return "Seeds: " + ", ".join(f"{name} {len(group)}" for name, group in groups.items()) + "." if groups else "No runs."
 
-# %% ../nbs/17a_comparison.ipynb #f0d69a3d
+# %% ../nbs/17a_comparison.ipynb #0a897e27
 @styled
 def anchor_by_variant(
     runs: Sequence[Run],
@@ -190,7 +190,7 @@ def anchor_by_variant(
     return add_caption(figure, "Accuracy on the fixed held-out set, mean of the solvers of a run. First panel: each line is one seed from start to "
                        f"end. Second: the gain of each seed against its own start. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #765ef458
+# %% ../nbs/17a_comparison.ipynb #e3c456d6
 SIZES = {"azr": "1 agent", "populora-1x1": "1T+1S", "populora-4x4": "4T+4S", "populora-8x8": "8T+8S"}  # variant -> words
 
 
@@ -226,7 +226,7 @@ def size_ablation(
     return add_caption(figure, "Size ablation at equal budget for each adapter. Left and middle: the fixed held-out set at the end. Right: problems "
                        f"of the run itself, which differ between sizes and measure dynamics, not skill. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #0df1e665
+# %% ../nbs/17a_comparison.ipynb #05bb7446
 def problems_seen(
     run: Run,
 ) -> dict[str, list[dict]]:  # solver -> complexity of the valid problems that it attempted, in time
@@ -257,7 +257,7 @@ def problem_spreads(
                for name, group in by_variant(runs).items()}
     return spreads, fewest
 
-# %% ../nbs/17a_comparison.ipynb #3ccc492a
+# %% ../nbs/17a_comparison.ipynb #8ee7077b
 @styled
 def problem_spread(
     runs: Sequence[Run],
@@ -274,7 +274,7 @@ def problem_spread(
     return add_caption(figure, text + "Cells of the discretized (AST depth, cyclomatic complexity, lines, variables) space; mean over "
                        f"the students of a run. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #8cb60893
+# %% ../nbs/17a_comparison.ipynb #367920aa
 class Clock(NamedTuple):
     "What a step of a run costs."
     seconds: float  # a step, without the anchor set
@@ -317,7 +317,7 @@ def wall_clock(
     return add_caption(figure, "Wall clock without the anchor set; sequences are those that are trained on. Runs that shared a machine with "
                        f"others are slower than alone. {text}{SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #f10aa7f7
+# %% ../nbs/17a_comparison.ipynb #75cf5f87
 def expected_payoff(
     p: float | np.ndarray,  # probability that an attempt is right
     samples: int,  # attempts of each problem, K
@@ -333,7 +333,7 @@ def settling_rate(
     if samples < 2: raise ValueError(f"samples={samples}: must be at least 2; one attempt pays nothing whatever the problem")
     return 1 - samples ** (-1 / (samples - 1))
 
-# %% ../nbs/17a_comparison.ipynb #7b078576
+# %% ../nbs/17a_comparison.ipynb #1d8ce32c
 def own_rates(
     run: Run,
 ) -> tuple[np.ndarray, np.ndarray]:  # steps (n,) from 1, and the mean solve rate of the problems of each (n,)
@@ -359,7 +359,7 @@ def settled_rate(
     "Solve rate of the teachers' problems over the last fifth of the steps."
     return fifths(own_rates(run)[1])[1] if run.n_steps else nan
 
-# %% ../nbs/17a_comparison.ipynb #8f44bc48
+# %% ../nbs/17a_comparison.ipynb #16a4e378
 @styled
 def settling(
     runs: Sequence[Run],
@@ -384,7 +384,7 @@ def settling(
     return add_caption(figure, "How often the teachers' valid problems are solved. Dotted: what pays most under equation 2, 1 - K^(-1/(K-1)). "
                        f"Lines: running mean of the mean over seeds. {SEEDS_NOTE} {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #b36b866c
+# %% ../nbs/17a_comparison.ipynb #4bd496a8
 class Distance(NamedTuple):
     "Mean distance between the members of a role; NaN when no two members can be compared."
     value: float
@@ -423,7 +423,7 @@ def behaviour_distance(
             noise.append(mean([sqrt(2 / np.pi * p * (1 - p) * part) for p, part in pooled]))    # mean absolute value of a normal difference
     return Distance(mean(found), mean(noise), len(found))
 
-# %% ../nbs/17a_comparison.ipynb #0d5249f7
+# %% ../nbs/17a_comparison.ipynb #05c7a46c
 def founders_left(
     run: Run,
     step: float,
@@ -443,7 +443,7 @@ def windows(
     edges = np.linspace(0, run.n_steps, n + 1)
     return [((low + high) / 2, [match for match in run.matches if low < match["step"] <= high]) for low, high in zip(edges, edges[1:])]
 
-# %% ../nbs/17a_comparison.ipynb #805b0909
+# %% ../nbs/17a_comparison.ipynb #ab77816c
 def singular_values(
     adapter: Mapping,  # layer -> (A (r, d_in), B (d_out, r)); tensors or arrays
 ) -> np.ndarray:  # (layers, r), largest first
@@ -468,7 +468,7 @@ def effective_rank(
     shares = [row / row.sum() for row in singular_values(adapter) if row.sum() > 0]
     return mean([exp(-sum(p * log(p) for p in row if p > 0)) for row in shares])
 
-# %% ../nbs/17a_comparison.ipynb #18379f17
+# %% ../nbs/17a_comparison.ipynb #46ef04cc
 def effective_ranks(
     run_dir: str | Path,  # a run folder with checkpoints
 ) -> dict[str, Any]:  # {"steps": [...], "ranks": {member: [...]}}; None for an adapter that changes nothing
@@ -486,11 +486,12 @@ def checkpoints_of(
     run_dir: str | Path,
 ) -> dict[int, Path]:  # step -> folder, in order
     "The checkpoints of a run."
-    found = {int(path.name[5:]): path for path in Path(run_dir).glob("checkpoints/step-*") if path.name[5:].isdigit()}
+    from populora.runs import run_checkpoints
+    found = run_checkpoints(run_dir)
     if not found: raise FileNotFoundError(f"{run_dir}: no checkpoints; packed records have none, give the folder that training wrote")
-    return dict(sorted(found.items()))
+    return found
 
-# %% ../nbs/17a_comparison.ipynb #86f86805
+# %% ../nbs/17a_comparison.ipynb #6682bd0a
 def healthy(
     runs: Sequence[Run],
 ) -> dict[str, list[Run]]:  # variant -> its runs
@@ -498,7 +499,7 @@ def healthy(
     groups = by_variant(runs)
     return {name: group for name, group in groups.items() if len(members(group[0], "student")) > 1 and not re.fullmatch(r"k\d+", name)}
 
-# %% ../nbs/17a_comparison.ipynb #03392d09
+# %% ../nbs/17a_comparison.ipynb #dd4053e2
 def draw_distances(
     axes: Axes,
     group: Sequence[Run],  # seeds of one variant
@@ -537,7 +538,7 @@ def draw_ranks(
     at = lambda one, step: mean([ranks[one["steps"].index(step)] for ranks in one["ranks"].values()])
     draw_line(axes, np.array(steps, dtype=float), np.array([mean([at(one, step) for one in found]) for step in steps]), index, label, markevery=1)
 
-# %% ../nbs/17a_comparison.ipynb #c5b0dd03
+# %% ../nbs/17a_comparison.ipynb #7f7fbf8c
 @styled
 def population_health(
     runs: Sequence[Run],
@@ -560,7 +561,7 @@ def population_health(
                        "students would show; five windows. Next: effective number of founders of the living members as a share of the members, "
                        f"mean of both roles. {words}Lines: mean over seeds. {seeds_of(groups)}", None)
 
-# %% ../nbs/17a_comparison.ipynb #3caa942b
+# %% ../nbs/17a_comparison.ipynb #258b5f36
 @styled
 def cross_play_matrix(
     records: Mapping[str, dict],  # name -> what `cross_play` gives
@@ -584,7 +585,7 @@ def cross_play_matrix(
     return add_caption(figure, "Share of right attempts of all students of one checkpoint on the valid problems of all teachers of another. "
                        f"One seed each, no interval; a column holds the same problems. {'; '.join(n)}.", None)
 
-# %% ../nbs/17a_comparison.ipynb #836a6961
+# %% ../nbs/17a_comparison.ipynb #1d5aac71
 def frozen_problems(
     session,  # of a run, with a checkpoint loaded
     step: int,  # that the teachers are from; names the random streams
@@ -615,7 +616,7 @@ def share_solved(
     known = [one.correct for candidate in asked for one in candidate.attempts if one.correct is not None]
     return sum(known) / len(known) if known else None
 
-# %% ../nbs/17a_comparison.ipynb #8eb564d8
+# %% ../nbs/17a_comparison.ipynb #470bc014
 def cross_play(
     run_dir: str | Path,  # a finished population run with checkpoints
     box,  # Sandbox
@@ -646,7 +647,7 @@ def cross_play(
     finally: session.population.close()
     return {"run": Path(run_dir).name, "steps": steps, "rates": rates, "problems": [len(written[step]) for step in steps], "samples": samples}
 
-# %% ../nbs/17a_comparison.ipynb #68d1ec48
+# %% ../nbs/17a_comparison.ipynb #f0c2dc19
 def make_table(
     rows: Sequence[dict[str, str]],  # equal keys
 ) -> Table:
@@ -681,7 +682,7 @@ def cell(
     if isnan(found.value): return "-"
     return f"{found.value:{form}}" + (f" [{found.low:{form}}, {found.high:{form}}]" if min(found.n) >= 3 else "")
 
-# %% ../nbs/17a_comparison.ipynb #d3d0e73d
+# %% ../nbs/17a_comparison.ipynb #853351d9
 MAINS = {"populora": "populora-4x4", "azr": "azr", "r_zero": "r_zero", "r_diverse": "r_diverse"}  # system -> its main variant
 UNTOLD = ("environment", "system", "seed")  # keys of config.json that are no hyper-parameters
 
@@ -708,7 +709,7 @@ def mains_of(
         if run.system not in found or (variant_name(run) == MAINS.get(run.system) != variant_name(found[run.system])): found[run.system] = run
     return found
 
-# %% ../nbs/17a_comparison.ipynb #7c0c17e6
+# %% ../nbs/17a_comparison.ipynb #0bd63c7e
 def hyper_parameters(
     runs: Sequence[Run],
 ) -> Table:  # one row an option, one column a system
@@ -729,7 +730,7 @@ def variant_changes(
         rows.append({"variant": name, "system": system, "seeds": str(len(group)), "changes": "; ".join(changed) or "-"})
     return make_table(rows)
 
-# %% ../nbs/17a_comparison.ipynb #c643c8c8
+# %% ../nbs/17a_comparison.ipynb #a3737c81
 PRESERVES = {  # operator -> what of its parents the child keeps
     "svd_structured": "rank, row and column space; singular values up to random factors",
     "layer_selective_gaussian": "rank; the other layers exactly",
@@ -756,7 +757,7 @@ def operators_table() -> Table:
             rows.append({"operator": name.replace("_", " "), "group": group, "preserves": PRESERVES[name], "strength": strength or "-"})
     return make_table(rows)
 
-# %% ../nbs/17a_comparison.ipynb #cbf045cc
+# %% ../nbs/17a_comparison.ipynb #ca74eb09
 def spent(
     run: Run,
 ) -> float:  # NaN when nothing was recorded
@@ -799,7 +800,7 @@ def size_table(
                     | {key: cell(values, ".2f") for key, values in costs.items()})
     return make_table(rows)
 
-# %% ../nbs/17a_comparison.ipynb #204da3cc
+# %% ../nbs/17a_comparison.ipynb #8d0cac13
 EXPLOIT_RULES = {  # flag in problems.jsonl -> what it is called, and the rule
     "constant": ("constant output", "all outputs equal; with one output: the input is ignored"),
     "ignores_input": ("ignored input", "no data or control flow from the arguments to the returned value"),
@@ -830,7 +831,7 @@ def exploit_table(
         rows.append({"exploit": name, "rule": rule} | shares)
     return make_table(rows if groups else [])
 
-# %% ../nbs/17a_comparison.ipynb #cdccf8ee
+# %% ../nbs/17a_comparison.ipynb #4eeab8e3
 def drift(
     run: Run,
 ) -> float:  # above 0: its own problems get easier for it
@@ -869,7 +870,7 @@ def late_cells(
     if not known.any() or cells[known][-1] <= 0: return nan
     return float(1 - cells[known & (steps <= run.n_steps / 2)][-1] / cells[known][-1]) if (known & (steps <= run.n_steps / 2)).any() else nan
 
-# %% ../nbs/17a_comparison.ipynb #d00a6f96
+# %% ../nbs/17a_comparison.ipynb #dff4da7d
 def late_gain(
     run: Run,  # of R-Zero or R-Diverse
 ) -> float:
@@ -908,7 +909,7 @@ def least_kept(
     rates = [mean([curve[min(steps, len(curve) - 1)] for curve in of_one]) for of_one in curves]
     return (min(rates) - record["base"]) / gain if rates and gain > 0 else nan
 
-# %% ../nbs/17a_comparison.ipynb #97b3c139
+# %% ../nbs/17a_comparison.ipynb #91fb48bc
 @dataclass(frozen=True)
 class Claim:
     "What is claimed, and what would count as support."
@@ -937,7 +938,7 @@ def anchor_worst(run: Run) -> float: return anchor_ends(run).worst  # the weakes
 
 def anchor_gain(run: Run) -> float: return anchor_ends(run).gain  # end minus start, same seed
 
-# %% ../nbs/17a_comparison.ipynb #cd4e5971
+# %% ../nbs/17a_comparison.ipynb #07724a28
 FIFTHS = "last minus first fifth"
 POPULATION_CLAIMS = (
     Claim("A single agent drifts to problems that it can solve", "PopuLoRA", f"solve rate of its own problems, {FIFTHS}", drift, ("azr",)),
@@ -959,7 +960,7 @@ POPULATION_CLAIMS = (
           "share of the parent's gain after 20 steps, operator that keeps least", least_kept, (RETENTION,), low=.9),
 )
 
-# %% ../nbs/17a_comparison.ipynb #df86861b
+# %% ../nbs/17a_comparison.ipynb #67ebe544
 SWITCHES = {  # claim -> with, without
     "Evolution helps": ("populora-4x4", "no-evolution"), "Replacing the lowest rated beats replacing anyone": ("populora-4x4", "random-replacement"),
     "Near-even pairs beat uniform ones": ("populora-4x4", "uniform-matching"), "R-Diverse's penalties help a population": ("map-sam", "populora-4x4"),
@@ -983,7 +984,7 @@ CHALLENGER_CLAIMS = (
 )
 CLAIMS = POPULATION_CLAIMS + SWITCH_CLAIMS + CHALLENGER_CLAIMS
 
-# %% ../nbs/17a_comparison.ipynb #0c27a35c
+# %% ../nbs/17a_comparison.ipynb #c9ade87d
 SUPPORTED, NOT_SUPPORTED, NOT_TESTABLE = "supported", "not supported", "not testable at this scale"
 LEAST_SEEDS = 3  # of each variant
 
@@ -1012,7 +1013,7 @@ def evidence(
     remarks = [f"{n} {why}" for why, n in lost.items() if n]
     return values, f"{variant}: {len(values)} of {LEAST_SEEDS} seeds" + (f" ({', '.join(remarks)})" if remarks else "")
 
-# %% ../nbs/17a_comparison.ipynb #188855ae
+# %% ../nbs/17a_comparison.ipynb #9d3503a0
 def judge(
     claim: Claim,
     groups: Mapping[str, Sequence[Run]],  # variant -> runs
@@ -1037,14 +1038,14 @@ def verdicts(
     groups = by_variant(runs)
     return [judge(claim, groups, retention) for claim in claims]
 
-# %% ../nbs/17a_comparison.ipynb #c04353ff
+# %% ../nbs/17a_comparison.ipynb #ab5c61e6
 def verdict_table(
     found: Sequence[Verdict],
 ) -> Table:  # one row a claim
     "Verdicts as a table."
     return make_table([one._asdict() for one in found])
 
-# %% ../nbs/17a_comparison.ipynb #e65a5468
+# %% ../nbs/17a_comparison.ipynb #56b65106
 def load_json(
     folder: str | Path,  # of a plan
     part: str,  # "retention", "crossplay" or "ranks"
@@ -1085,7 +1086,7 @@ def comparison_tables(
               "verdicts": verdict_table(verdicts(runs, retention))}
     return {name: table for name, table in tables.items() if table.rows}
 
-# %% ../nbs/17a_comparison.ipynb #366cbc0a
+# %% ../nbs/17a_comparison.ipynb #3681f95f
 def save_tables(
     tables: Mapping[str, Table],
     out_dir: str | Path,  # made if it does not exist
