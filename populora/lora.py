@@ -4,9 +4,9 @@
 
 # %% auto #0
 __all__ = ['ATTENTION', 'PLAIN', 'torch_rng', 'checked_pair', 'Adapter', 'init_factors', 'init_adapter', 'find_targets',
-           'check_target', 'RowPlan', 'in_slots', 'add_slots', 'add_lora', 'lora_gradients', 'MemberRef', 'Stack',
-           'window', 'LoraPopulation', 'check_population', 'StackedLinear', 'save_adapter', 'check_config',
-           'load_adapter']
+           'check_target', 'RowPlan', 'grouped', 'grouped_product', 'grouped_sums', 'add_grouped', 'add_lora',
+           'lora_gradients', 'MemberRef', 'Stack', 'window', 'LoraPopulation', 'check_population', 'StackedLinear',
+           'save_adapter', 'check_config', 'load_adapter']
 
 # %% ../nbs/06_lora.ipynb #5059f51f
 import hashlib
@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
+from itertools import accumulate, pairwise
 from pathlib import Path
 from threading import Lock
 
@@ -184,18 +185,16 @@ class RowPlan:
         owners: Sequence[int | None], # member index of each row; None is the base alone
     ):
         self.n_rows = len(owners)
-        self.members = sorted({owner for owner in owners if owner is not None}) # members present
-        groups = [[row for row, owner in enumerate(owners) if owner == member] for member in self.members]
-        width = max(map(len, groups), default=0)
-        self.slots = [row for group in groups for row in group + group[:1] * (width - len(group))] # row shown in each slot
-        place = {row: k * width + j for k, group in enumerate(groups) for j, row in enumerate(group)}
-        self.adapted = [row for row, owner in enumerate(owners) if owner is not None] # rows that belong to a member
-        self.places = [place[row] for row in self.adapted] # the slot that holds each of them
-        self.aligned = self.slots == list(range(self.n_rows))
+        adapted = [row for row, owner in enumerate(owners) if owner is not None]
+        self.order = sorted(adapted, key=lambda row: owners[row]) # rows that belong to a member, by member
+        counts = Counter(owners[row] for row in self.order)
+        self.members, self.sizes = list(counts), list(counts.values()) # members present, and the rows of each
+        self.sorted = self.order == list(range(self.n_rows)) # nothing has to be moved
+        self.even = len(set(self.sizes)) == 1
         self.cache: dict = {} # factors and index tensors that stay the same while the plan is in use
 
     def index(self,
-        what: str, # "members", "slots", "adapted" or "places"
+        what: str, # "members" or "order"
         device: torch.device,
     ) -> Tensor: # int64
         "One of the index lists as a tensor, made once per device."
@@ -203,26 +202,58 @@ class RowPlan:
         if key not in self.cache: self.cache[key] = torch.tensor(getattr(self, what), dtype=torch.long, device=device)
         return self.cache[key]
 
+    def slices(self,
+        positions: int, # of all adapted rows together
+    ) -> list[slice]: # one a member
+        "Where each member's positions are."
+        ends, per = [0, *accumulate(self.sizes)], positions // len(self.order)
+        return [slice(start * per, end * per) for start, end in pairwise(ends)]
+
 # %% ../nbs/06_lora.ipynb #adea013d
-def in_slots(
+def grouped(
     x: Tensor, # (rows, ..., d)
     plan: RowPlan, # which row belongs to whom
-) -> Tensor: # (K, positions, d): the rows of each member present, padded by copies of its first row
-    "Group rows by member."
-    if not plan.aligned: x = x.index_select(0, plan.index("slots", x.device))
-    return x.reshape(len(plan.members), -1, x.shape[-1])
+) -> Tensor: # (positions, d): those of the rows that belong to a member, by member
+    "Positions by member."
+    if not plan.sorted: x = x.index_select(0, plan.index("order", x.device))
+    return x.reshape(-1, x.shape[-1])
 
-def add_slots(
+def grouped_product(
+    left: Tensor, # (positions, p), by member
+    right: Tensor, # (K, p, q)
+    plan: RowPlan, # which row belongs to whom
+) -> Tensor: # (positions, q)
+    "Each member's positions times its own matrix."
+    if plan.even: return torch.bmm(left.view(len(right), -1, left.shape[-1]), right).flatten(0, 1)
+    out = left.new_empty(len(left), right.shape[-1])
+    for mine, weights in zip(plan.slices(len(left)), right): torch.mm(left[mine], weights, out=out[mine])
+    return out
+
+def grouped_sums(
+    left: Tensor, # (positions, p), by member
+    right: Tensor, # (positions, q), likewise
+    plan: RowPlan, # which row belongs to whom
+) -> Tensor: # (K, p, q)
+    "Outer products, summed over each member's positions."
+    groups = len(plan.members)
+    if plan.even: return torch.bmm(left.view(groups, -1, left.shape[-1]).transpose(1, 2), right.view(groups, -1, right.shape[-1]))
+    out = left.new_empty(groups, left.shape[-1], right.shape[-1])
+    for mine, total in zip(plan.slices(len(left)), out): torch.mm(left[mine].T, right[mine], out=total)
+    return out
+
+def add_grouped(
     out: Tensor, # (rows, ..., d), changed
-    left: Tensor, # (K, positions, r)
+    left: Tensor, # (positions, r), by member
     right: Tensor, # (K, r, d)
     plan: RowPlan, # which row belongs to whom
 ) -> None:
-    "Add the product of two grouped matrices to the rows that belong to a member."
-    if plan.aligned: out.view(len(plan.members), -1, out.shape[-1]).baddbmm_(left, right); return
-    delta = torch.bmm(left, right).view(len(plan.slots), *out.shape[1:]).index_select(0, plan.index("places", out.device))
-    if len(plan.adapted) == plan.n_rows: out.add_(delta)
-    else: out.index_add_(0, plan.index("adapted", out.device), delta)
+    "Add each member's product to its rows."
+    if not plan.sorted:
+        out.index_add_(0, plan.index("order", out.device), grouped_product(left, right, plan).view(-1, *out.shape[1:]))
+    elif plan.even: out.view(len(right), -1, out.shape[-1]).baddbmm_(left.view(len(right), -1, left.shape[-1]), right)
+    else:
+        flat = out.view(-1, out.shape[-1])
+        for mine, weights in zip(plan.slices(len(flat)), right): flat[mine].addmm_(left[mine], weights)
 
 def add_lora(
     x: Tensor, # layer input (rows, ..., d_in)
@@ -231,10 +262,10 @@ def add_lora(
     B: Tensor, # (K, d_out, r)
     scale: float, # alpha / r
     plan: RowPlan, # which row belongs to whom
-) -> Tensor: # (K, positions, r): the scaled hidden matrix, which the backward pass needs
+) -> Tensor: # (positions, r): the scaled hidden matrix, by member, which the backward pass needs
     "Add each row's own LoRA term to the base output."
-    hidden = torch.bmm(in_slots(x, plan), A.transpose(1, 2)).mul_(scale)
-    add_slots(out, hidden, B.transpose(1, 2), plan)
+    hidden = grouped_product(grouped(x, plan), A.transpose(1, 2), plan).mul_(scale)
+    add_grouped(out, hidden, B.transpose(1, 2), plan)
     return hidden
 
 # %% ../nbs/06_lora.ipynb #6b434341
@@ -246,14 +277,11 @@ def lora_gradients(
     B: Tensor, # (K, d_out, r)
     scale: float, # alpha / r
     plan: RowPlan, # which row belongs to whom
-) -> tuple[Tensor, Tensor, Tensor]: # gradients of A and B, and the hidden matrix's, (K, positions, r)
+) -> tuple[Tensor, Tensor, Tensor]: # gradients of A and B, and the hidden matrix's, (positions, r)
     "What the output's gradient means for the factors."
-    if not plan.aligned:                                                           # padding slots were dropped, so they get no gradient
-        used = grad if len(plan.adapted) == plan.n_rows else grad.index_select(0, plan.index("adapted", grad.device))
-        grad = grad.new_zeros(len(plan.slots), *grad.shape[1:]).index_copy_(0, plan.index("places", grad.device), used)
-    grad = grad.reshape(len(plan.members), -1, grad.shape[-1])
-    of_hidden = torch.bmm(grad, B).mul_(scale)
-    return torch.bmm(of_hidden.transpose(1, 2), in_slots(x, plan)), torch.bmm(grad.transpose(1, 2), hidden), of_hidden
+    grad = grouped(grad, plan)
+    of_hidden = grouped_product(grad, B, plan).mul_(scale)
+    return grouped_sums(of_hidden, grouped(x, plan), plan), grouped_sums(grad, hidden, plan), of_hidden
 
 # %% ../nbs/06_lora.ipynb #e4aa3e19
 @dataclass(frozen=True)
@@ -434,7 +462,7 @@ class StackedLinear(torch.autograd.Function):
         of_x = None
         if ctx.needs_input_grad[0]:
             of_x = grad @ module.weight.to(grad.dtype)
-            add_slots(of_x, of_hidden, A, plan)
+            add_grouped(of_x, of_hidden, A, plan)
             of_x = of_x.to(x.dtype)
         return of_x, *population._collect(stack, plan, of_A, of_B), None, None, None, None
 

@@ -253,7 +253,6 @@ def cut_rows(
     micro_tokens: int = 8192, # most padded tokens in a micro-batch; a longer row goes alone
     overhead: int = 128, # what a micro-batch costs beside its tokens, in tokens
     mixing: float = 0.0, # what a micro-batch with several members costs more, as a share of its tokens
-    parting: float = 0.0, # what a micro-batch costs more if it begins inside of a member's rows, as a share of its tokens
 ) -> list[list[Row]]:
     "Cut a list of rows into micro-batches with the least padding and overhead."
     if micro_tokens < 1: raise ValueError(f"micro_tokens={micro_tokens}: must be >= 1")
@@ -261,10 +260,10 @@ def cut_rows(
     lengths, owners = np.array([row.length for row in rows]), np.array([row.member for row in rows])
     whole = lengths.max() * len(rows) * (1 + mixing * (owners[0] != owners[-1]))
     if whole <= min(micro_tokens, lengths.sum() + overhead): return [list(rows)]    # no cut can pay
-    best, start, parted = np.zeros(len(rows) + 1), np.zeros(len(rows) + 1, int), np.append(False, owners[1:] == owners[:-1])
+    best, start = np.zeros(len(rows) + 1), np.zeros(len(rows) + 1, int)
     for end in range(1, len(rows) + 1):
         padded = np.maximum.accumulate(lengths[:end][::-1])[::-1] * np.arange(end, 0, -1)   # by first row
-        costs = best[:end] + padded * (1 + mixing * (owners[:end] != owners[end - 1]) + parting * parted[:end]) + overhead
+        costs = best[:end] + padded * (1 + mixing * (owners[:end] != owners[end - 1])) + overhead
         costs[:-1][padded[:-1] > micro_tokens] = math.inf
         start[end] = costs.argmin()
         best[end] = costs[start[end]]
@@ -402,7 +401,7 @@ class Learner:
         self.clips = dict(clip_low=clip_low, clip_high=clip_high, dual_clip=dual_clip)
         on_cpu = next(population.model.parameters()).device.type == "cpu"
         if micro_tokens is None: micro_tokens = default_micro_tokens(population.model, checkpointing)
-        shape = dict(overhead=128, mixing=0.2) if on_cpu else dict(overhead=launch_tokens(population.model), parting=0.05)
+        shape = dict(overhead=128, mixing=0.2) if on_cpu else dict(overhead=launch_tokens(population.model))
         self.cutting = dict(micro_tokens=micro_tokens, **shape)
         self.old_logprobs, self.checkpointing = old_logprobs, checkpointing
         self.share_prompts = check_model(population.model) and share_prompts

@@ -281,7 +281,7 @@ def rollout_floor(
     return tokens * (size * (weights + adapters + 2 * rows * config.vocab_size) + cache) / bandwidth
 
 # %% ../nbs/14b_rollout_costs.ipynb #328807e7
-ROLLOUT_CASES = (("tiny", 2048, 256), ("smollm2", 2048, 256), ("qwen7b", 512, 64))  # base, prompts, new tokens
+ROLLOUT_CASES = (("tiny", 2048, 256), ("smollm2", 2048, 256), ("qwen7b", 1024, 128))  # base, prompts, new tokens
 VLLM_ROWS = {"tiny": (256, 1024)}  # base -> max_num_seqs
 Case = tuple[str, int, int]
 
