@@ -37,6 +37,7 @@ from .diversity import (BehaviourJudge, MemoryBank, ModelAbstraction, ProgramAbs
 from .engines import choose_engine
 from .generator import anchor_set, parse_word_problem, word_anchor_set
 from .lora import load_adapter, save_adapter
+from .objectives import check_gap
 from .problems import FormatError, Problem, WordForms
 from .rewards import challenger_reward, consistency, frac_zero_groups, majority, solver_reward, uncertainty_reward
 from .rollouts import Request, Sample
@@ -490,6 +491,7 @@ def train_on(
     for start in range(0, len(groups), global_batch):
         part = set(groups[start:start + global_batch])
         report = loop.session.learner.step(experiences([row for row in rows if row.group in part], RewardConfig(advantage="grpo")))
+        if not start: check_gap(report, loop.session.base.model.dtype)
         reports += list(report.values())
         loop.session.budget.steps([member] * len(report))
     record = {name: mean(report.get(name) for report in reports) for name in ("loss", "grad_norm", "logprob_gap", "clip_fraction")}

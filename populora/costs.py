@@ -450,7 +450,7 @@ LOADS = { # prompts a teacher and kind, proposals a prompt, attempts a problem, 
     "tiny": (2, 8, 8, 128, 96, 1024), "smollm2": (1, 8, 8, 128, 96, 1024), "qwen7b": (1, 8, 4, 128, 96, 512), "toy": (1, 2, 2, 12, 6, 64),
 }
 
-TIMEOUT = .25 # seconds of processor time for one program; the embedded base's need milliseconds, or never end
+TIMEOUT = .1 # seconds of processor time for one program; the embedded base's need milliseconds, or never end
 
 def step_config(
     base: str, # a name in `LOADS`
@@ -566,7 +566,7 @@ def bench_step(
     device: str = "cuda",
     engine: str = "torch",
     seconds: float = 120.0, # no case starts after this long
-    options: Mapping = {"warmup": 2, "repeats": 3, "seconds": 8.0}, # of `time_steps`
+    options: Mapping = {"warmup": 2, "repeats": 7, "seconds": 8.0}, # of `time_steps`
     report: Callable[[dict], None] = lambda row: None, # gets each row as soon as it is there
     case_seconds: float = float("inf"), # a case that takes longer ends, its row holds an "error"
     dtype: str | None = None, # of the base; None: bfloat16 on CUDA, else float32

@@ -5,10 +5,11 @@
 # %% auto #0
 __all__ = ['STATS', 'Experience', 'policy_loss', 'kl_penalty', 'Row', 'make_rows', 'Batch', 'collate', 'tree_mask',
            'log_distribution', 'TokenScores', 'score', 'check_model', 'order_rows', 'cut_rows', 'sequence_logprobs',
-           'StackedAdamW', 'token_bytes', 'default_micro_tokens', 'launch_tokens', 'Learner', 'row_norms']
+           'StackedAdamW', 'token_bytes', 'default_micro_tokens', 'launch_tokens', 'Learner', 'row_norms', 'check_gap']
 
 # %% ../nbs/11_objectives.ipynb #c30a12ed
 import math
+import warnings
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -304,10 +305,12 @@ class StackedAdamW:
         betas: tuple[float, float] = (0.9, 0.999), # decay of the first and second moment, each in [0, 1)
         eps: float = 1e-8, # added to the denominator
         weight_decay: float = 0.0, # decoupled, at least 0
+        fused: bool | None = None, # one kernel for all rows; None: on CUDA
     ):
         if lr < 0 or weight_decay < 0: raise ValueError(f"lr={lr}, weight_decay={weight_decay}: must be >= 0")
         if not all(0 <= beta < 1 for beta in betas): raise ValueError(f"betas={betas}: each must be in [0, 1)")
         self.flats, self.lr, self.betas, self.eps, self.weight_decay = list(flats), lr, tuple(betas), eps, weight_decay
+        self.fused = self.flats[0].is_cuda if fused is None else fused
         self.first, self.second = ([torch.zeros_like(flat) for flat in self.flats] for _ in range(2))
         self.steps = [0] * len(self.flats[0])
 
@@ -334,8 +337,9 @@ def update(self: StackedAdamW,
             grad.mul_(torch.tensor([scale.get(m, 1.0) for m in range(len(flat))], dtype=grad.dtype, device=grad.device)[:, None])
         counts = torch.tensor([float(self.steps[m]) for m in active], device=flat.device)
         rows = [[matrix[m] for m in active] for matrix in (flat, grad, first, second)]
-        adamw(*rows, [], list(counts.unbind()), fused=flat.is_cuda, foreach=False, amsgrad=False, maximize=False, lr=self.lr,
+        adamw(*rows, [], list(counts.unbind()), fused=self.fused, foreach=False, amsgrad=False, maximize=False, lr=self.lr,
               beta1=self.betas[0], beta2=self.betas[1], eps=self.eps, weight_decay=self.weight_decay)
+        torch.autograd.graph.increment_version(flat)
     for m in active: self.steps[m] += 1
 
 # %% ../nbs/11_objectives.ipynb #30d7a6be
@@ -525,6 +529,18 @@ def _report(self: Learner,
         found[name] = {**means, "ratio_max": ratio_max, "grad_norm": float(norms[self.population.index(name)]), "tokens": tokens[name],
                        "sequences": sequences[name], "skipped": skipped[name], "updated": name in moved}
     return found
+
+# %% ../nbs/11_objectives.ipynb #399d8ecd
+def check_gap(
+    report: Mapping[str, dict], # of `Learner.step`, on fresh samples
+    dtype: torch.dtype, # of the base
+) -> None:
+    "Warn when samples seem to come from other weights than those that are trained."
+    limit = 1e-3 if dtype in (torch.float32, torch.float64) else 0.1
+    if far := {name: numbers["logprob_gap"] for name, numbers in report.items() if numbers["logprob_gap"] > limit}:
+        name = max(far, key=far.get)
+        warnings.warn(f"{name}: the sampler's log-probabilities are {far[name]:.2g} from the learner's on average (at most {limit} is rounding): "
+                      "it sampled with other weights")
 
 # %% ../nbs/11_objectives.ipynb #c1c3cb2b
 @patch

@@ -33,7 +33,7 @@ from .evolution import Replacement
 from .generator import LEVELS, anchor_set, generate_problem, is_held_out
 from .lora import LoraPopulation
 from .matchmaking import Ladder
-from .objectives import Experience, Learner
+from .objectives import Experience, Learner, check_gap
 from .problems import KINDS, FormatError, Problem, Proposal
 from .rewards import frac_zero_groups, grpo_advantages, reinforce_pp_advantages, solve_rate, student_reward, teacher_reward
 from .rollouts import Request, Sample
@@ -616,6 +616,7 @@ def update(
 ) -> dict: # member -> what the learner reports
     "One optimizer step for each member that has sequences."
     updates = session.learner.step(made) if made else {}
+    check_gap(updates, session.base.model.dtype)
     session.budget.steps([member for member in session.roles if member in updates])
     return updates
 
