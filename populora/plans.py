@@ -156,9 +156,10 @@ def demo_challenger() -> ChallengerConfig:
 # %% ../nbs/17c_plans.ipynb #90f79bfb
 def gpu_run() -> PopuloraConfig:
     "200 steps on the embedded base: 384 proposals a step for four teachers, eight attempts at each."
-    options = ["base.device=cuda", "base.dtype=bfloat16", "proposals.prompts=8", "solving.samples=8", "optimizer.lr=0.001", "rollout.max_rows=1024", "verifier.workers=4",
-               "verifier.timeout=0.1", "optimizer.micro_tokens=32768", # so that a dozen runs fit side by side
-               "run.steps=200", "run.checkpoint_every=25", "run.keep_last=2", "run.progress_every=25", "anchor.interval=50", "anchor.per_cell=40",
+    options = ["base.device=cuda", "base.dtype=bfloat16", "proposals.prompts=8", "solving.samples=8", "optimizer.lr=0.0005", "rollout.max_rows=1024",
+               "optimizer.micro_tokens=32768", "verifier.workers=4", "verifier.timeout=0.1", # so that a dozen runs fit side by side
+               "run.steps=200", "run.checkpoint_every=25", "run.keep_last=2", "run.progress_every=25",
+               "anchor.interval=100", "anchor.per_cell=40", "anchor.samples=4",
                "evolution.interval=24"] # 24: no replacement falls on a checkpoint, so no untrained child is evaluated
     return apply_overrides(PopuloraConfig(), options)
 

@@ -196,6 +196,7 @@ class AnchorConfig:
     interval: int = option(10, "steps between evaluations; start and end are always measured; 0 means only these two, -1 none",
         "ours", low=-1)
     per_cell: int = option(10, "problems for each kind and level", "ours", low=1)
+    samples: int = option(0, "answers to each problem at temperature 1; 0: one greedy answer", "ours", low=0)
 
 @dataclass(frozen=True)
 class RunSection:
@@ -494,7 +495,7 @@ def validate(
         check_limits(name, check_type(name, value, kind), entry.metadata)
     warmth = {section: getattr(config, section).temperature for section in ("proposals", "solving")}
     if warmth["proposals"] != warmth["solving"] or not warmth["solving"]:
-        raise ValueError(f"temperature={warmth}: training needs one temperature above 0 for both (the anchor set is greedy by itself)")
+        raise ValueError(f"temperature={warmth}: training needs one temperature above 0 for both (the anchor set has its own)")
     kept = getattr(config, "curriculum", None)
     if kept and kept.low > kept.high: raise ValueError(f"curriculum.low={kept.low}: must be <= curriculum.high={kept.high}")
     return config
@@ -629,7 +630,7 @@ def r_diverse_config() -> ChallengerConfig:
 def r_diverse_gpu_config() -> ChallengerConfig:
     "Five iterations on the embedded base and one GPU."
     return ChallengerConfig(
-        base=BaseConfig(device="cuda"), rollout=RolloutConfig(max_rows=2048),
+        base=BaseConfig(device="cuda", dtype="bfloat16"), rollout=RolloutConfig(max_rows=2048), verifier=VerifierConfig(timeout=0.1),
         proposals=ChallengerRollouts(domain="code", prompts=32, global_batch=32, max_tokens=128),
         solving=SolverRollouts(prompts=64, global_batch=64, max_tokens=64, max_prompt=384),
         voting=VotingConfig(max_tokens=64), penalties=PenaltyConfig(calibrate=256),
@@ -640,7 +641,7 @@ def r_diverse_demo_config() -> ChallengerConfig:
     "Three iterations on the embedded base and two CPU cores."
     gpu = r_diverse_gpu_config()
     return dataclasses.replace(
-        gpu, base=BaseConfig(), rollout=RolloutConfig(), run=dataclasses.replace(gpu.run, iterations=3, solver_steps=10),
+        gpu, base=BaseConfig(), rollout=RolloutConfig(), verifier=VerifierConfig(), run=dataclasses.replace(gpu.run, iterations=3, solver_steps=10),
         proposals=dataclasses.replace(gpu.proposals, prompts=8, global_batch=8),
         solving=dataclasses.replace(gpu.solving, prompts=16, global_batch=16),
         voting=dataclasses.replace(gpu.voting, reward_answers=6, label_answers=6), curriculum=dataclasses.replace(gpu.curriculum, questions=160),

@@ -669,7 +669,7 @@ def measure_anchor(
     due = step in (0, last) or (options.interval > 0 and step % options.interval == 0)
     if session.anchor is None or not due: return None
     asked = session.solvers if step else [None]
-    made = session.anchor.attempts(session.engine, session.box, asked, session.config.solving.max_tokens)
+    made = session.anchor.attempts(session.engine, session.box, asked, session.config.solving.max_tokens, options.samples)
     session.budget.add("probe", None, [attempt.sample for attempts in made.values() for attempt in attempts])
     found = {name: session.anchor.accuracy(attempts) for name, attempts in made.items()}
     return found if step else {name: found[None] for name in session.solvers}
