@@ -540,7 +540,7 @@ def check_gap(
     if far := {name: numbers["logprob_gap"] for name, numbers in report.items() if numbers["logprob_gap"] > limit}:
         name = max(far, key=far.get)
         warnings.warn(f"{name}: the sampler's log-probabilities are {far[name]:.2g} from the learner's on average (at most {limit} is rounding): "
-                      "it sampled with other weights")
+                      "it sampled with other weights", stacklevel=2)
 
 # %% ../nbs/11_objectives.ipynb #c1c3cb2b
 @patch
