@@ -10,7 +10,7 @@ __all__ = ['SHAPES', 'TRAINING_SIZES', 'LOADS', 'TIMEOUT', 'STEP_CASES', 'PHASES
            'one_adapter', 'Dubbed', 'step_config', 'time_steps', 'time_evolution', 'bench_step_once', 'OutOfTime',
            'time_limit', 'bench_step', 'step_table', 'step_floors', 'step_bars']
 
-# %% ../nbs/14a_costs.ipynb #69ed8ac4
+# %% ../nbs/14a_costs.ipynb #064ac9d5
 import gc
 import os
 import platform
@@ -37,7 +37,7 @@ from .runs import PopuloraConfig, apply_overrides, matched_agent
 from .training import Session, build_population, populora_step
 from .verifier import Sandbox
 
-# %% ../nbs/14a_costs.ipynb #411aa322
+# %% ../nbs/14a_costs.ipynb #53b2661a
 def machine(
     device: str, # a torch device
 ) -> dict: # names and versions
@@ -58,7 +58,7 @@ def clear(device: str | torch.device) -> None:
     gc.collect()
     if torch.device(device).type == "cuda": torch.cuda.empty_cache()
 
-# %% ../nbs/14a_costs.ipynb #760e302e
+# %% ../nbs/14a_costs.ipynb #bb9e0e5a
 def timed(
     job: Callable[[], object],
     device: str, # a torch device
@@ -78,7 +78,7 @@ def timed(
         taken.append(time.perf_counter() - start)
     return {"seconds": statistics.median(taken), "peak_gb": torch.cuda.max_memory_allocated(device) / 1e9 if cuda else None, "runs": len(taken)}
 
-# %% ../nbs/14a_costs.ipynb #ec1ee7ee
+# %% ../nbs/14a_costs.ipynb #592e94b2
 def unless_full(
     job: Callable[..., dict], # a measurement
     *args, # its arguments
@@ -90,7 +90,7 @@ def unless_full(
     torch.cuda.empty_cache()
     return None
 
-# %% ../nbs/14a_costs.ipynb #86e345c4
+# %% ../nbs/14a_costs.ipynb #6dc4ab55
 SHAPES = {
     "smollm2": dict(model_type="llama", vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
                     num_key_value_heads=3, tie_word_embeddings=True, max_position_embeddings=8192),
@@ -118,7 +118,7 @@ def sized_base(
     model.config.eos_token_id = speech.tokenizer.eos_token_id
     return Base(name, model.to(device, dtype).eval().requires_grad_(False), speech.tokenizer, speech.template)
 
-# %% ../nbs/14a_costs.ipynb #2cbaf34f
+# %% ../nbs/14a_costs.ipynb #cf676c54
 def random_batch(
     names: Sequence[str], # members
     sequences: int, # of each member
@@ -131,7 +131,7 @@ def random_batch(
     ids = rng.integers(3, vocab, size=(len(names) * sequences, length)).tolist()
     return [Experience(names[i // sequences], row[:prompt], row[prompt:], None, float(rng.standard_normal())) for i, row in enumerate(ids)]
 
-# %% ../nbs/14a_costs.ipynb #651a2bc5
+# %% ../nbs/14a_costs.ipynb #e906a4d8
 class TakingTurns:
     "Members as plain peft adapters on one base, trained one after another."
     def __init__(self,
@@ -169,7 +169,7 @@ class TakingTurns:
         "Take the adapters off the base."
         self.model.unload()
 
-# %% ../nbs/14a_costs.ipynb #b0fed98e
+# %% ../nbs/14a_costs.ipynb #da85258d
 def peft_step(
     turns: TakingTurns,
     experiences: Sequence[Experience], # of one length, and one prompt length
@@ -195,7 +195,7 @@ def peft_step(
         turns.optimizers[name].step()
         turns.optimizers[name].zero_grad()
 
-# %% ../nbs/14a_costs.ipynb #e60c95fa
+# %% ../nbs/14a_costs.ipynb #907e1cf5
 def moved_population(
     base: Base,
     names: Sequence[str], # members
@@ -210,7 +210,7 @@ def moved_population(
             stack.B.copy_(size * torch.randn(stack.B.shape, generator=torch_rng(seed, "moved", stack.layer)))
     return population
 
-# %% ../nbs/14a_costs.ipynb #db6da21b
+# %% ../nbs/14a_costs.ipynb #d7d486a1
 def time_one_pass(
     base: Base,
     names: Sequence[str], # members
@@ -243,7 +243,7 @@ def time_turns(
     finally: turns.close()
     return found | {"seconds": found["seconds"] * len(names) / share}
 
-# %% ../nbs/14a_costs.ipynb #a9d3edd0
+# %% ../nbs/14a_costs.ipynb #14b2c7dc
 def fastest(row: Mapping) -> dict | None:
     "The faster of the two peft variants."
     found = [row[key] for key in ("peft", "peft_autocast") if row.get(key)]
@@ -284,7 +284,7 @@ def bench_training(
         report(row)
     return rows
 
-# %% ../nbs/14a_costs.ipynb #b274b485
+# %% ../nbs/14a_costs.ipynb #e9abd4dd
 def training_table(
     rows: Sequence[dict], # of `bench_training`
 ) -> str: # plain text
@@ -299,7 +299,7 @@ def training_table(
                      f"{clock(row.get('peft_autocast'))} {ratio} {size(row['one_pass'])} {size(fastest(row))}")
     return "\n".join(lines)
 
-# %% ../nbs/14a_costs.ipynb #22c39659
+# %% ../nbs/14a_costs.ipynb #390e6d9e
 def layer_shapes(
     name: str, # a name in `SHAPES`
 ) -> dict[str, tuple[int, int]]: # layer path -> (d_in, d_out), all linear layers but the head
@@ -321,7 +321,7 @@ def random_adapter(
     return Adapter({layer: (torch.randn(rank, d_in, generator=rng), torch.randn(d_out, rank, generator=rng))
                     for layer, (d_in, d_out) in shapes.items()})
 
-# %% ../nbs/14a_costs.ipynb #17e9c42b
+# %% ../nbs/14a_costs.ipynb #4b666d6a
 def copy_and_qr(
     adapter: Adapter,
 ) -> None:
@@ -353,7 +353,7 @@ def peft_svd(
     seconds = time.perf_counter() - start
     return seconds, (inner.lora_B["child"].weight @ inner.lora_A["child"].weight * inner.scaling["child"]).detach()
 
-# %% ../nbs/14a_costs.ipynb #6a38b0ff
+# %% ../nbs/14a_costs.ipynb #7ad74ba0
 def bench_operators(
     base: str = "qwen7b", # a name in `SHAPES`
     rank: int = 32,
@@ -389,7 +389,7 @@ def operators_table(
     lines = [f"{row['what']:30} {row['seconds']:8.2f} {row['ratio']:14.2f}x" for row in rows]
     return "\n".join([f"{'operator':30} {'seconds':>8} {'of copy and QR':>15}", *lines])
 
-# %% ../nbs/14a_costs.ipynb #809a32eb
+# %% ../nbs/14a_costs.ipynb #ff5be191
 class Renamed:
     "An engine or a learner behind which all members are one."
     def __init__(self, inner, name: str): self.inner, self.name = inner, name
@@ -422,7 +422,7 @@ def one_adapter(
     return replace(session, population=OneForAll(population), engine=Renamed(make_engine(population, session.base.tokenizer), name),
                    learner=Renamed(learner, name))
 
-# %% ../nbs/14a_costs.ipynb #8ab3859f
+# %% ../nbs/14a_costs.ipynb #9c96987d
 class Dubbed:
     "An engine whose samples say something else."
     def __init__(self, inner, tokenizer, seed: int = 0):
@@ -445,7 +445,7 @@ class Dubbed:
         prompts = [self.tokenizer.decode(request.prompt_ids, skip_special_tokens=True) for request in requests]
         return [[replace(sample, text=self.line(prompt)) for sample in samples] for prompt, samples in zip(prompts, self.inner.generate(requests))]
 
-# %% ../nbs/14a_costs.ipynb #992c8f5e
+# %% ../nbs/14a_costs.ipynb #e9e55d0e
 LOADS = { # prompts a teacher and kind, proposals a prompt, attempts a problem, longest proposal and answer, samples decoded together
     "tiny": (2, 8, 8, 128, 96, 1024), "smollm2": (1, 8, 8, 128, 96, 1024), "qwen7b": (1, 8, 4, 128, 96, 512), "toy": (1, 2, 2, 12, 6, 64),
 }
@@ -471,7 +471,7 @@ def step_config(
                "evolution.interval": 10}
     return apply_overrides(PopuloraConfig(), [f"{name}={value}" for name, value in options.items()])
 
-# %% ../nbs/14a_costs.ipynb #0c5b7747
+# %% ../nbs/14a_costs.ipynb #da46631e
 def time_steps(
     session: Session,
     step_function: Callable, # (session, step) -> log -> records
@@ -505,7 +505,7 @@ def time_evolution(
     synchronize(session.config.base.device)
     return (time.perf_counter() - start) / 3 / session.replacement.interval
 
-# %% ../nbs/14a_costs.ipynb #b9f9f140
+# %% ../nbs/14a_costs.ipynb #74ec3190
 def bench_step_once(
     base: Base,
     config: PopuloraConfig, # from `step_config`
@@ -538,7 +538,7 @@ def bench_step_once(
         row["ratio_adapter"] = found["seconds"] / row["agent"]["seconds"]
     return row
 
-# %% ../nbs/14a_costs.ipynb #ad8c9788
+# %% ../nbs/14a_costs.ipynb #3c862ad9
 class OutOfTime(Exception):
     "A measurement took too long."
 
@@ -557,7 +557,7 @@ def time_limit(
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
-# %% ../nbs/14a_costs.ipynb #0b91f289
+# %% ../nbs/14a_costs.ipynb #703e86b9
 STEP_CASES = (("tiny", 4), ("smollm2", 4), ("qwen7b", 4), ("tiny", 8), ("tiny", 16), ("smollm2", 8), ("smollm2", 16)) # base, teachers = students
 
 def bench_step(
@@ -590,7 +590,7 @@ def bench_step(
             clear(device)
     return rows
 
-# %% ../nbs/14a_costs.ipynb #4a22a8a1
+# %% ../nbs/14a_costs.ipynb #0d0bc8df
 PHASES = ("propose", "verify", "solve", "check", "train", "rate", "evolve")
 
 def step_table(
@@ -608,7 +608,7 @@ def step_table(
                      + " ".join(f"{ours['phases'].get(phase, 0):7.3f}s" for phase in PHASES))
     return "\n".join(lines)
 
-# %% ../nbs/14a_costs.ipynb #6d8e0cf8
+# %% ../nbs/14a_costs.ipynb #4cd6ca51
 H200 = {"bytes": 4.8e12, "flops": 9.9e14, "fork": 1.5e-3, "memory": 2e10} # a second; seconds a program on one core; bytes a second of the host
 
 def step_floors(
@@ -632,7 +632,7 @@ def step_floors(
             "train": (4 * weights + 6 * adapter + head) * row["population"]["tokens"] / hardware["flops"],
             "evolve": 3 * 4 * adapter / hardware["memory"] / 10}
 
-# %% ../nbs/14a_costs.ipynb #949b8264
+# %% ../nbs/14a_costs.ipynb #3b21181c
 def step_bars(
     rows: Sequence[dict], # of `bench_step`
 ): # a matplotlib Figure

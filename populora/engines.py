@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['base_of', 'torch_engine', 'choose_engine']
 
-# %% ../nbs/10d_engines.ipynb #abb83969
+# %% ../nbs/10d_engines.ipynb #418fbd60
 import importlib.util
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from torch import nn
 from .graphs import GraphEngine, why_not
 from .rollouts import Engine, TorchEngine
 
-# %% ../nbs/10d_engines.ipynb #f858c595
+# %% ../nbs/10d_engines.ipynb #4bddbe27
 def base_of(
     population,  # a LoraPopulation or a plain model
 ) -> nn.Module:

@@ -8,7 +8,7 @@ __all__ = ['CHILD', 'ROLLOUT_CASES', 'VLLM_ROWS', 'Case', 'rollout_requests', 'p
            'waiting_vllm', 'started', 'await_vllm', 'vllm_rows', 'rollout_floor', 'rollout_load', 'bench_case',
            'bench_rollouts', 'rollouts_table']
 
-# %% ../nbs/14b_rollout_costs.ipynb #794d5aeb
+# %% ../nbs/14b_rollout_costs.ipynb #3a4f1071
 import inspect
 import json
 import os
@@ -31,7 +31,7 @@ from .lora import LoraPopulation
 from .rollouts import Request
 from .vllm_engine import capture_sizes, lora_rank
 
-# %% ../nbs/14b_rollout_costs.ipynb #615c629d
+# %% ../nbs/14b_rollout_costs.ipynb #8f91f15c
 def rollout_requests(
     names: Sequence[str],  # members, in turn
     prompts: int,  # how many
@@ -46,7 +46,7 @@ def rollout_requests(
     owners = [names[i * len(names) // prompts] for i in range(prompts)]
     return [Request(rng.integers(2, vocab, length), name, max_tokens=tokens, temperature=temperature, seed=i) for i, name in enumerate(owners)]
 
-# %% ../nbs/14b_rollout_costs.ipynb #50dc75a1
+# %% ../nbs/14b_rollout_costs.ipynb #c332ab34
 @contextmanager
 def peft_team(
     population: LoraPopulation,  # closed here, its base goes into peft and comes back clean
@@ -78,7 +78,7 @@ def hf_generate(
                              eos_token_id=None, **sampling, **({"adapter_names": [q.member for q in requests]} if mixed else {}))
     return out[:, ids.shape[1]:]
 
-# %% ../nbs/14b_rollout_costs.ipynb #9dd80d0a
+# %% ../nbs/14b_rollout_costs.ipynb #c1844e23
 def time_ours(
     engine,  # any rollout engine
     requests: Sequence[Request],
@@ -112,7 +112,7 @@ def time_generate(
     step = max(taken[1] - taken[0], 0.0) / (short[1] - short[0])
     return {"seconds": (taken[0] + step * max(tokens - short[0], 0)) * len(requests) / len(batch), "rows": len(batch), "step_ms": step * 1e3}
 
-# %% ../nbs/14b_rollout_costs.ipynb #80d7abca
+# %% ../nbs/14b_rollout_costs.ipynb #3423b95a
 def vllm_child(
     job: dict,  # of `vllm_job`
 ) -> dict:  # "seconds" of all prompts, "start_seconds", "version"; or "skipped"
@@ -141,7 +141,7 @@ def vllm_child(
     if taken < 10: taken = min(taken, run(job["asked"], job["tokens"])[0])
     return {"seconds": taken, "start_seconds": began - start, "version": vllm.__version__, "ids": made[:job["keep"]]}
 
-# %% ../nbs/14b_rollout_costs.ipynb #ee5cd05a
+# %% ../nbs/14b_rollout_costs.ipynb #f456a54c
 def cache_bytes(model: nn.Module) -> int:
     "Bytes of one token's keys and values in all layers."
     config = model.config
@@ -174,7 +174,7 @@ def vllm_job(
     return {"options": options, "adapters": {name: str(folder/"adapters"/name) for name in names}, "tokens": first.max_tokens, "keep": keep,
             "temperature": first.temperature, "asked": [[list(map(int, q.prompt_ids)), names.index(q.member)] for q in requests]}
 
-# %% ../nbs/14b_rollout_costs.ipynb #9faf9626
+# %% ../nbs/14b_rollout_costs.ipynb #4368de89
 CHILD = """import json, sys
 {source}
 if __name__ == "__main__":
@@ -222,7 +222,7 @@ def end_vllm(child: subprocess.Popen):
     except ProcessLookupError: pass
     child.wait()
 
-# %% ../nbs/14b_rollout_costs.ipynb #8270fae2
+# %% ../nbs/14b_rollout_costs.ipynb #d3260498
 @contextmanager
 def waiting_vllm(
     base,  # a Base
@@ -265,7 +265,7 @@ def vllm_rows(
         yield {"engine": "vllm", "rows": rows, "seconds": None} | found
         if "skipped" in found: return
 
-# %% ../nbs/14b_rollout_costs.ipynb #61c3e10a
+# %% ../nbs/14b_rollout_costs.ipynb #27bdab60
 def rollout_floor(
     model: nn.Module,  # the base
     rows: int,  # samples at a time
@@ -280,7 +280,7 @@ def rollout_floor(
     cache = rows * (prompt + tokens / 2) * cache_bytes(model)
     return tokens * (size * (weights + adapters + 2 * rows * config.vocab_size) + cache) / bandwidth
 
-# %% ../nbs/14b_rollout_costs.ipynb #328807e7
+# %% ../nbs/14b_rollout_costs.ipynb #036fd3a3
 ROLLOUT_CASES = (("tiny", 2048, 256), ("smollm2", 2048, 256), ("qwen7b", 1024, 128))  # base, prompts, new tokens
 VLLM_ROWS = {"tiny": (256, 1024)}  # base -> max_num_seqs
 Case = tuple[str, int, int]
@@ -326,7 +326,7 @@ def bench_case(
             if late(): return
             yield row("generate, " + ("mixed" if mixed else "in turn"), unless_full(time_generate, model, asked, rows, mixed, device))
 
-# %% ../nbs/14b_rollout_costs.ipynb #964c8293
+# %% ../nbs/14b_rollout_costs.ipynb #99fc788a
 def bench_rollouts(
     cases: Sequence[Case] = ROLLOUT_CASES,
     members: int = 8,
