@@ -8,10 +8,10 @@ __all__ = ['RECORDED', 'MAIN', 'SIZES', 'SWITCHES', 'SETTLING', 'PLANS', 'CHAT',
            'agent_of', 'Size', 'demo_run', 'demo_challenger', 'gpu_run', 'seeded', 'shortest', 'ablated', 'make_plan',
            'plan_table', 'run_sequences', 'plan_cost', 'finished', 'last_checkpoint', 'measure', 'run_benchmarks',
            'run_job', 'Processes', 'stop_after', 'job_words', 'tell', 'run_here', 'run_side_by_side', 'demo_base',
-           'run_jobs', 'slim', 'slim_members', 'pack_run', 'pack_records', 'record_runs', 'record_figures',
-           'record_tables', 'draw_records']
+           'run_jobs', 'slim', 'slim_members', 'pack_run', 'read_lines', 'recorded', 'pack_records', 'record_runs',
+           'record_figures', 'record_tables', 'draw_records']
 
-# %% ../nbs/17c_plans.ipynb #dcac08a4
+# %% ../nbs/17c_plans.ipynb #b636e202
 import contextlib
 import dataclasses
 import json
@@ -39,7 +39,7 @@ from populora.runs import (
     read_json, validate, write_aside,
 )
 
-# %% ../nbs/17c_plans.ipynb #47fbf3df
+# %% ../nbs/17c_plans.ipynb #d973255c
 @dataclass(frozen=True)
 class Retention:
     "Notebook 13a's experiment: what children keep of what their parents learned."
@@ -68,7 +68,7 @@ class Ranks:
 
 RECORDED = (Retention, CrossPlay, Ranks) # work whose outcome is one JSON file
 
-# %% ../nbs/17c_plans.ipynb #f7ff9408
+# %% ../nbs/17c_plans.ipynb #8393a3be
 @dataclass(frozen=True)
 class Evaluation:
     "Notebook 16's benchmarks on a finished run's solvers, beside the base that they started from."
@@ -92,7 +92,7 @@ class Job:
     @property
     def variant(self) -> str: return self.name.split("/")[1].rpartition("-s")[0]
 
-# %% ../nbs/17c_plans.ipynb #0221f89c
+# %% ../nbs/17c_plans.ipynb #9852ae06
 def population_of(config: PopuloraConfig, teachers: int, **options) -> PopuloraConfig:
     "The same run with as many teachers and students, and other options (section__name=value)."
     changes = {"population.teachers": teachers, "population.students": teachers} | {k.replace("__", "."): v for k, v in options.items()}
@@ -123,7 +123,7 @@ SWITCHES = {
 }
 SETTLING = {f"k{k}": lambda c, k=k: population_of(c, 1, solving__samples=k, evolution__interval=0) for k in (4, 8, 16)}
 
-# %% ../nbs/17c_plans.ipynb #31cdfe7f
+# %% ../nbs/17c_plans.ipynb #0d277a4a
 @dataclass(frozen=True)
 class Size:
     "How large the runs of a plan are."
@@ -136,7 +136,7 @@ class Size:
     bench: tuple[str, ...] # benchmarks of the evaluation
     limit: int | None # items of each
 
-# %% ../nbs/17c_plans.ipynb #9596abb5
+# %% ../nbs/17c_plans.ipynb #b3b51946
 def demo_run() -> PopuloraConfig:
     "Two steps of everything: a smoke pass, not a result."
     options = ["proposals.group=2", "solving.samples=2", "proposals.max_tokens=56", "solving.max_tokens=24", "adapter.rank=4", "run.steps=2",
@@ -153,7 +153,7 @@ def demo_challenger() -> ChallengerConfig:
                "measures.set_size=8", "measures.entropy_rollouts=8", "measures.anchor_per_cell=2", "measures.anchor_samples=1"]
     return apply_overrides(load_config("r_diverse-demo"), options)
 
-# %% ../nbs/17c_plans.ipynb #90f79bfb
+# %% ../nbs/17c_plans.ipynb #65f14d74
 def gpu_run() -> PopuloraConfig:
     "200 steps on the embedded base: 384 proposals a step for four teachers, eight attempts at each."
     options = ["base.device=cuda", "base.dtype=bfloat16", "proposals.prompts=8", "solving.samples=8", "optimizer.lr=0.0005", "rollout.max_rows=1024",
@@ -167,13 +167,13 @@ def gpu_run() -> PopuloraConfig:
 PLANS = {
     "demo": Size(demo_run, demo_challenger, 1, 1, Retention(problems=2, children=1, parent_steps=1, recovery_steps=1, samples=2),
                  CrossPlay("main/populora-4x4-s0", 4, 1), ("anchor",), 2),
-    "gpu": Size(gpu_run, lambda: load_config("r_diverse-gpu"), 5, 3, Retention(device="cuda"), CrossPlay("main/populora-4x4-s0"),
+    "gpu": Size(gpu_run, lambda: load_config("r_diverse-gpu"), 5, 3, Retention(), CrossPlay("main/populora-4x4-s0"),
                 ("anchor", "cruxeval_i", "cruxeval_o"), None),
     "paper": Size(lambda: load_config("paper"), lambda: load_config("r_diverse"), 1, 1, Retention(device="cuda"), CrossPlay("main/populora-4x4-s0"),
                   ("all",), None),
 }
 
-# %% ../nbs/17c_plans.ipynb #7e6a87db
+# %% ../nbs/17c_plans.ipynb #ca78ee58
 def seeded(config, seed: int):
     "The same run with another seed."
     return validate(dataclasses.replace(config, seed=seed))
@@ -194,7 +194,7 @@ def ablated(config: ChallengerConfig) -> dict[str, ChallengerConfig]:
     from populora.challenger import ABLATIONS
     return {name.replace(" ", "-"): apply_overrides(config, changed) for name, changed in ABLATIONS.items() if changed}
 
-# %% ../nbs/17c_plans.ipynb #2d581e63
+# %% ../nbs/17c_plans.ipynb #fc8efbb1
 def make_plan(
     size: str = "demo", # "demo", "gpu" or "paper"
     smollm2: str | None = None, # folder of a warm-started SmolLM2: adds the main comparison on it
@@ -226,7 +226,7 @@ def make_plan(
                  for name in ("populora-4x4", "azr")]
     return {job.name: job for job in jobs}
 
-# %% ../nbs/17c_plans.ipynb #7192de28
+# %% ../nbs/17c_plans.ipynb #f5a93c39
 def plan_table(
     plan: Mapping[str, Job],
 ) -> list[dict[str, str]]: # rows of a table
@@ -239,7 +239,7 @@ def plan_table(
         rows.append({"part": part, "variants": ", ".join(variants), "seeds": " or ".join(map(str, seeds)), "jobs": str(len(jobs))})
     return rows
 
-# %% ../nbs/17c_plans.ipynb #4600b781
+# %% ../nbs/17c_plans.ipynb #3cbd3fab
 def run_sequences(
     config, # of any system
 ) -> tuple[int, int]: # sampled in the whole run; those of them that are trained on
@@ -284,7 +284,7 @@ def plan_cost(
         if runs: rows.append({"part": part} | cells)
     return [*rows, {"part": "all", "sequences": "", "billion tokens": "", "GPU hours": f"{total:,.1f}"}]
 
-# %% ../nbs/17c_plans.ipynb #e802a7a0
+# %% ../nbs/17c_plans.ipynb #055d6174
 def finished(
     job: Job,
     out: Path, # the plan's folder
@@ -329,7 +329,7 @@ def run_benchmarks(work: Evaluation, folder: Path, out: Path, data: str | None =
     how = How(limit=work.limit)
     run_evaluation(folder, work.base, solvers, work.bench, data, how, work.device, work.dtype, log=lambda line: None)
 
-# %% ../nbs/17c_plans.ipynb #960e7327
+# %% ../nbs/17c_plans.ipynb #7be7ab4f
 def run_job(
     job: Job,
     out: str | Path, # the plan's folder
@@ -353,7 +353,7 @@ def run_job(
     start(work, folder, resume=begun(folder), base=base)
     return finished(job, out)
 
-# %% ../nbs/17c_plans.ipynb #08457a4b
+# %% ../nbs/17c_plans.ipynb #fe645e5a
 POPULORA = (sys.executable, "-P", "-c", "from populora.cli import main; raise SystemExit(main())") # the command `populora`
 GRACE = 90.0 # seconds that a process has for its last step and a checkpoint
 
@@ -394,7 +394,7 @@ class Processes:
         self.asked = None # what is still there is asked, or asked again: then it aborts
         for _ in self.watch(lambda: True): pass
 
-# %% ../nbs/17c_plans.ipynb #60f8659b
+# %% ../nbs/17c_plans.ipynb #d52928f2
 @contextlib.contextmanager
 def stop_after(
     seconds: float | None,  # None: never
@@ -407,7 +407,7 @@ def stop_after(
     try: yield
     finally: timer.cancel()
 
-# %% ../nbs/17c_plans.ipynb #92519c47
+# %% ../nbs/17c_plans.ipynb #1b1eee76
 def job_words(size: str, job: Job, out: Path, extra: Sequence[str] = ()) -> list[str]:
     "The command line of one job."
     return [*POPULORA, "reproduce", "--size", size, "--out", str(out), "--job", job.name, *extra]
@@ -436,7 +436,7 @@ def run_here(
         if not done: return False
     return True
 
-# %% ../nbs/17c_plans.ipynb #c820f035
+# %% ../nbs/17c_plans.ipynb #cbe97638
 def run_side_by_side(
     jobs: Sequence[Job],
     out: str | Path, # the plan's folder
@@ -461,7 +461,7 @@ def run_side_by_side(
             fill()
     return all(finished(job, out) for job in jobs)
 
-# %% ../nbs/17c_plans.ipynb #d0b7b722
+# %% ../nbs/17c_plans.ipynb #b40e9531
 @cache
 def demo_base():
     "The embedded base, loaded once: all jobs of the demo share it."
@@ -486,7 +486,7 @@ def run_jobs(
     extra = [str(word) for pair in given.items() if pair[1] for word in pair]
     return run_side_by_side(jobs, out, lambda job: job_words(size, job, out, extra), at_once, seconds, say)
 
-# %% ../nbs/17c_plans.ipynb #dd576eb0
+# %% ../nbs/17c_plans.ipynb #ac357380
 TEXTS = ("program", "inputs", "outputs", "message", "question", "skill", "label", "truth") # fields of a problem that no figure of several runs reads
 
 
@@ -509,7 +509,7 @@ def slim_members(
     def short(members): return {name: {k: v for k, v in one.items() if k in MEMBER} for name, one in members.items()}
     return [record | {"members": short(record["members"])} if "members" in record else record for record in records]
 
-# %% ../nbs/17c_plans.ipynb #d32aafde
+# %% ../nbs/17c_plans.ipynb #31c4861c
 def pack_run(
     folder: Path,
     to: Path,
@@ -526,13 +526,29 @@ def pack_run(
         if records: (to/f"{log}.jsonl.xz").write_bytes(lzma.compress(lines.encode(), preset=9))
 
 
+def read_lines(path: Path) -> list[str]: return path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+
+
+def recorded(
+    job: Job,
+    records: str | Path, # a folder of packed records
+) -> bool:
+    "Whether a job's packed record is there; of a training run, with the very configuration that the plan asks for."
+    place = Path(records)/job.name
+    if isinstance(job.work, RECORDED): return Path(f"{place}.json").is_file()
+    if isinstance(job.work, Evaluation): return (place/"results.csv").is_file()
+    if not (place/"config.json").is_file(): return False
+    try: return load_config(str(place/"config.json")) == job.work
+    except ValueError: return False # of another version
+
+
 def pack_records(
     plan: Mapping[str, Job],
     out: str | Path, # the plan's folder
     to: str | Path, # the folder of packed records
     limit_mb: float = 20.0, # of all of them
-) -> list[str]: # the jobs that are in
-    "Copy the records of every job that is done."
+) -> list[str]: # the jobs that were packed
+    "Copy the records of every job that is done; what the folder holds of other sittings stays."
     out, to = Path(out), Path(to)
     to.mkdir(parents=True, exist_ok=True)
     done = [job for job in plan.values() if finished(job, out)]
@@ -543,12 +559,13 @@ def pack_records(
             (to/job.name).mkdir(parents=True, exist_ok=True)
             for path in [p for p in (out/job.name).iterdir() if p.suffix in (".csv", ".md", ".tex")]: shutil.copyfile(path, to/job.name/path.name)
         else: pack_run(out/job.name, to/job.name, job.name.endswith("-s0"))
-    if (out/"jobs.jsonl").is_file(): shutil.copyfile(out/"jobs.jsonl", to/"jobs.jsonl")
+    starts = dict.fromkeys(line for folder in (to, out) for line in read_lines(folder/"jobs.jsonl")) # of earlier sittings too
+    if starts: write_aside(to/"jobs.jsonl", "".join(f"{line}\n" for line in starts))
     size = sum(path.stat().st_size for path in to.rglob("*") if path.is_file()) / 1e6
     if size > limit_mb: warnings.warn(f"{to}: {size:.1f} MB of records, more than limit_mb={limit_mb}", stacklevel=2)
     return [job.name for job in done]
 
-# %% ../nbs/17c_plans.ipynb #b0eec4bf
+# %% ../nbs/17c_plans.ipynb #7fa6156b
 TITLES = {  # variant -> its name in legends
     "populora-4x4": "PopuLoRA 4T+4S", "populora-1x1": "PopuLoRA 1T+1S", "populora-8x8": "PopuLoRA 8T+8S", "azr": "AZR",
     "azr-eq2": "AZR, equation 2", "azr-total": "AZR, total compute", "r_diverse": "R-Diverse", "r_zero": "R-Zero",
@@ -567,7 +584,7 @@ def record_runs(
         if variant: found.setdefault(part, []).append(load_run(path.parent, title))
     return found
 
-# %% ../nbs/17c_plans.ipynb #a95fb116
+# %% ../nbs/17c_plans.ipynb #3161e20a
 def record_figures(
     records: str | Path, # a plan's folder, or its packed records
     runs: Mapping[str, Sequence[Run]] | None = None, # of `record_runs`, where they are read already
@@ -599,7 +616,7 @@ def record_tables(
     loops = [run for part in ("challenger", "challenger-ablations") for run in runs.get(part, [])]
     return tables | ({"challenger": challenger_table(loops)} if loops else {})
 
-# %% ../nbs/17c_plans.ipynb #a965a650
+# %% ../nbs/17c_plans.ipynb #189f70c6
 def draw_records(
     records: str | Path, # a plan's folder, or its packed records
     out: str | Path, # figures go here, tables into `tables` below it

@@ -728,9 +728,10 @@ def environment() -> dict: # versions and machine facts, for config.json
     def version(package):
         try: return importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError: return None
-    packages = ("torch", "transformers", "peft", "numpy", "trueskill", "vllm")
+    packages, torch = ("torch", "transformers", "peft", "numpy", "trueskill", "vllm"), sys.modules.get("torch")
     return {"populora": version("populora-selfplay"), "python": platform.python_version(), **{name: version(name) for name in packages},
             "system": platform.system(), "machine": platform.machine(), "cpus": os.cpu_count(),
+            "gpu": torch.cuda.get_device_name() if torch and torch.cuda.is_available() else None,
             "omp_num_threads": os.environ.get("OMP_NUM_THREADS")}
 
 # %% ../nbs/12_runs.ipynb #260de99f
