@@ -360,8 +360,8 @@ def default_micro_tokens(
     weight = next(model.parameters())
     if weight.device.type == "cpu": return 2048
     if not all(hasattr(model.config, field) for field in ("hidden_size", "intermediate_size", "num_hidden_layers")): return 16384
-    memory = torch.cuda.get_device_properties(weight.device).total_memory
-    return int(min(2**18, max(2048, memory // 2 // token_bytes(model.config, checkpointing, weight.element_size()))))
+    free = torch.cuda.mem_get_info(weight.device)[0] + torch.cuda.memory_reserved(weight.device) - torch.cuda.memory_allocated(weight.device)
+    return int(min(2**18, max(2048, free // 2 // token_bytes(model.config, checkpointing, weight.element_size()))))
 
 def launch_tokens(
     model: torch.nn.Module, # a causal language model
