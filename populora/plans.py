@@ -11,7 +11,7 @@ __all__ = ['RECORDED', 'MAIN', 'SIZES', 'SWITCHES', 'SETTLING', 'PLANS', 'CHAT',
            'run_jobs', 'slim', 'slim_members', 'pack_run', 'read_lines', 'recorded', 'pack_records', 'record_runs',
            'record_figures', 'record_tables', 'draw_records']
 
-# %% ../nbs/17c_plans.ipynb #b636e202
+# %% ../nbs/17c_plans.ipynb #d48b4ff3
 import contextlib
 import dataclasses
 import json
@@ -39,7 +39,7 @@ from populora.runs import (
     read_json, validate, write_aside,
 )
 
-# %% ../nbs/17c_plans.ipynb #d973255c
+# %% ../nbs/17c_plans.ipynb #62c7eca9
 @dataclass(frozen=True)
 class Retention:
     "Notebook 13a's experiment: what children keep of what their parents learned."
@@ -68,7 +68,7 @@ class Ranks:
 
 RECORDED = (Retention, CrossPlay, Ranks) # work whose outcome is one JSON file
 
-# %% ../nbs/17c_plans.ipynb #8393a3be
+# %% ../nbs/17c_plans.ipynb #e88b01a3
 @dataclass(frozen=True)
 class Evaluation:
     "Notebook 16's benchmarks on a finished run's solvers, beside the base that they started from."
@@ -92,7 +92,7 @@ class Job:
     @property
     def variant(self) -> str: return self.name.split("/")[1].rpartition("-s")[0]
 
-# %% ../nbs/17c_plans.ipynb #9852ae06
+# %% ../nbs/17c_plans.ipynb #8d935f23
 def population_of(config: PopuloraConfig, teachers: int, **options) -> PopuloraConfig:
     "The same run with as many teachers and students, and other options (section__name=value)."
     changes = {"population.teachers": teachers, "population.students": teachers} | {k.replace("__", "."): v for k, v in options.items()}
@@ -123,7 +123,7 @@ SWITCHES = {
 }
 SETTLING = {f"k{k}": lambda c, k=k: population_of(c, 1, solving__samples=k, evolution__interval=0) for k in (4, 8, 16)}
 
-# %% ../nbs/17c_plans.ipynb #0d277a4a
+# %% ../nbs/17c_plans.ipynb #5ec138b9
 @dataclass(frozen=True)
 class Size:
     "How large the runs of a plan are."
@@ -136,7 +136,7 @@ class Size:
     bench: tuple[str, ...] # benchmarks of the evaluation
     limit: int | None # items of each
 
-# %% ../nbs/17c_plans.ipynb #b3b51946
+# %% ../nbs/17c_plans.ipynb #3e625aee
 def demo_run() -> PopuloraConfig:
     "Two steps of everything: a smoke pass, not a result."
     options = ["proposals.group=2", "solving.samples=2", "proposals.max_tokens=56", "solving.max_tokens=24", "adapter.rank=4", "run.steps=2",
@@ -153,7 +153,7 @@ def demo_challenger() -> ChallengerConfig:
                "measures.set_size=8", "measures.entropy_rollouts=8", "measures.anchor_per_cell=2", "measures.anchor_samples=1"]
     return apply_overrides(load_config("r_diverse-demo"), options)
 
-# %% ../nbs/17c_plans.ipynb #65f14d74
+# %% ../nbs/17c_plans.ipynb #6aa0a6d1
 def gpu_run() -> PopuloraConfig:
     "200 steps on the embedded base: 384 proposals a step for four teachers, eight attempts at each."
     options = ["base.device=cuda", "base.dtype=bfloat16", "proposals.prompts=8", "solving.samples=8", "optimizer.lr=0.0005", "rollout.max_rows=1024",
@@ -173,7 +173,7 @@ PLANS = {
                   ("all",), None),
 }
 
-# %% ../nbs/17c_plans.ipynb #ca78ee58
+# %% ../nbs/17c_plans.ipynb #087d2d53
 def seeded(config, seed: int):
     "The same run with another seed."
     return validate(dataclasses.replace(config, seed=seed))
@@ -194,7 +194,7 @@ def ablated(config: ChallengerConfig) -> dict[str, ChallengerConfig]:
     from populora.challenger import ABLATIONS
     return {name.replace(" ", "-"): apply_overrides(config, changed) for name, changed in ABLATIONS.items() if changed}
 
-# %% ../nbs/17c_plans.ipynb #fc8efbb1
+# %% ../nbs/17c_plans.ipynb #e473bc7a
 def make_plan(
     size: str = "demo", # "demo", "gpu" or "paper"
     smollm2: str | None = None, # folder of a warm-started SmolLM2: adds the main comparison on it
@@ -226,7 +226,7 @@ def make_plan(
                  for name in ("populora-4x4", "azr")]
     return {job.name: job for job in jobs}
 
-# %% ../nbs/17c_plans.ipynb #f5a93c39
+# %% ../nbs/17c_plans.ipynb #144ba151
 def plan_table(
     plan: Mapping[str, Job],
 ) -> list[dict[str, str]]: # rows of a table
@@ -239,7 +239,7 @@ def plan_table(
         rows.append({"part": part, "variants": ", ".join(variants), "seeds": " or ".join(map(str, seeds)), "jobs": str(len(jobs))})
     return rows
 
-# %% ../nbs/17c_plans.ipynb #3cbd3fab
+# %% ../nbs/17c_plans.ipynb #f4fdcf12
 def run_sequences(
     config, # of any system
 ) -> tuple[int, int]: # sampled in the whole run; those of them that are trained on
@@ -284,7 +284,7 @@ def plan_cost(
         if runs: rows.append({"part": part} | cells)
     return [*rows, {"part": "all", "sequences": "", "billion tokens": "", "GPU hours": f"{total:,.1f}"}]
 
-# %% ../nbs/17c_plans.ipynb #055d6174
+# %% ../nbs/17c_plans.ipynb #f8e439bf
 def finished(
     job: Job,
     out: Path, # the plan's folder
@@ -329,7 +329,7 @@ def run_benchmarks(work: Evaluation, folder: Path, out: Path, data: str | None =
     how = How(limit=work.limit)
     run_evaluation(folder, work.base, solvers, work.bench, data, how, work.device, work.dtype, log=lambda line: None)
 
-# %% ../nbs/17c_plans.ipynb #7be7ab4f
+# %% ../nbs/17c_plans.ipynb #a8fc165e
 def run_job(
     job: Job,
     out: str | Path, # the plan's folder
@@ -353,7 +353,7 @@ def run_job(
     start(work, folder, resume=begun(folder), base=base)
     return finished(job, out)
 
-# %% ../nbs/17c_plans.ipynb #fe645e5a
+# %% ../nbs/17c_plans.ipynb #569b0d5b
 POPULORA = (sys.executable, "-P", "-c", "from populora.cli import main; raise SystemExit(main())") # the command `populora`
 GRACE = 90.0 # seconds that a process has for its last step and a checkpoint
 
@@ -394,7 +394,7 @@ class Processes:
         self.asked = None # what is still there is asked, or asked again: then it aborts
         for _ in self.watch(lambda: True): pass
 
-# %% ../nbs/17c_plans.ipynb #d52928f2
+# %% ../nbs/17c_plans.ipynb #21550e18
 @contextlib.contextmanager
 def stop_after(
     seconds: float | None,  # None: never
@@ -407,7 +407,7 @@ def stop_after(
     try: yield
     finally: timer.cancel()
 
-# %% ../nbs/17c_plans.ipynb #1b1eee76
+# %% ../nbs/17c_plans.ipynb #3b6f0d9d
 def job_words(size: str, job: Job, out: Path, extra: Sequence[str] = ()) -> list[str]:
     "The command line of one job."
     return [*POPULORA, "reproduce", "--size", size, "--out", str(out), "--job", job.name, *extra]
@@ -436,7 +436,7 @@ def run_here(
         if not done: return False
     return True
 
-# %% ../nbs/17c_plans.ipynb #cbe97638
+# %% ../nbs/17c_plans.ipynb #362219b1
 def run_side_by_side(
     jobs: Sequence[Job],
     out: str | Path, # the plan's folder
@@ -461,7 +461,7 @@ def run_side_by_side(
             fill()
     return all(finished(job, out) for job in jobs)
 
-# %% ../nbs/17c_plans.ipynb #b40e9531
+# %% ../nbs/17c_plans.ipynb #2fb43671
 @cache
 def demo_base():
     "The embedded base, loaded once: all jobs of the demo share it."
@@ -486,7 +486,7 @@ def run_jobs(
     extra = [str(word) for pair in given.items() if pair[1] for word in pair]
     return run_side_by_side(jobs, out, lambda job: job_words(size, job, out, extra), at_once, seconds, say)
 
-# %% ../nbs/17c_plans.ipynb #ac357380
+# %% ../nbs/17c_plans.ipynb #b9b7b851
 TEXTS = ("program", "inputs", "outputs", "message", "question", "skill", "label", "truth") # fields of a problem that no figure of several runs reads
 
 
@@ -509,7 +509,7 @@ def slim_members(
     def short(members): return {name: {k: v for k, v in one.items() if k in MEMBER} for name, one in members.items()}
     return [record | {"members": short(record["members"])} if "members" in record else record for record in records]
 
-# %% ../nbs/17c_plans.ipynb #31c4861c
+# %% ../nbs/17c_plans.ipynb #3a365d24
 def pack_run(
     folder: Path,
     to: Path,
@@ -565,7 +565,7 @@ def pack_records(
     if size > limit_mb: warnings.warn(f"{to}: {size:.1f} MB of records, more than limit_mb={limit_mb}", stacklevel=2)
     return [job.name for job in done]
 
-# %% ../nbs/17c_plans.ipynb #7fa6156b
+# %% ../nbs/17c_plans.ipynb #9bb8e13f
 TITLES = {  # variant -> its name in legends
     "populora-4x4": "PopuLoRA 4T+4S", "populora-1x1": "PopuLoRA 1T+1S", "populora-8x8": "PopuLoRA 8T+8S", "azr": "AZR",
     "azr-eq2": "AZR, equation 2", "azr-total": "AZR, total compute", "r_diverse": "R-Diverse", "r_zero": "R-Zero",
@@ -584,7 +584,7 @@ def record_runs(
         if variant: found.setdefault(part, []).append(load_run(path.parent, title))
     return found
 
-# %% ../nbs/17c_plans.ipynb #3161e20a
+# %% ../nbs/17c_plans.ipynb #8388e992
 def record_figures(
     records: str | Path, # a plan's folder, or its packed records
     runs: Mapping[str, Sequence[Run]] | None = None, # of `record_runs`, where they are read already
@@ -616,7 +616,7 @@ def record_tables(
     loops = [run for part in ("challenger", "challenger-ablations") for run in runs.get(part, [])]
     return tables | ({"challenger": challenger_table(loops)} if loops else {})
 
-# %% ../nbs/17c_plans.ipynb #189f70c6
+# %% ../nbs/17c_plans.ipynb #ae2d4e11
 def draw_records(
     records: str | Path, # a plan's folder, or its packed records
     out: str | Path, # figures go here, tables into `tables` below it

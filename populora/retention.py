@@ -6,7 +6,7 @@
 __all__ = ['attempts', 'solve_rates', 'practise_together', 'make_children', 'retention', 'kept_share', 'retention_table',
            'save_retention', 'is_complete', 'retention_runs']
 
-# %% ../nbs/13a_retention.ipynb #e671f4f2
+# %% ../nbs/13a_retention.ipynb #8139ad28
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from .runs import RewardConfig, SolvingConfig, derive_seed, write_aside
 from .training import Attempt, Row, check_answers, experiences, mean, sampling
 from .verifier import Sandbox
 
-# %% ../nbs/13a_retention.ipynb #b7bd1ed7
+# %% ../nbs/13a_retention.ipynb #604fb789
 def attempts(
     base: Base,
     engine, # a rollout engine
@@ -53,7 +53,7 @@ def solve_rates(
     known = [row for row in rows if row.reward == row.reward]
     return {member: mean(row.reward == 1 for row in known if row.member == member) for member in dict.fromkeys(row.member for row in rows)}
 
-# %% ../nbs/13a_retention.ipynb #ef67c4e9
+# %% ../nbs/13a_retention.ipynb #a295f407
 def practise_together(
     base: Base,
     population: LoraPopulation,
@@ -75,7 +75,7 @@ def practise_together(
         learner.step(experiences(rows, RewardConfig(shift=False)))
     return curves
 
-# %% ../nbs/13a_retention.ipynb #b0fe04b8
+# %% ../nbs/13a_retention.ipynb #e04b8024
 def make_children(
     parents: Sequence[Adapter], # the fitter first
     operators: Sequence[str],
@@ -85,7 +85,7 @@ def make_children(
     "Some children of every operator."
     return {f"{name}.{i}": OPERATORS[name](list(parents), torch_rng(seed, "child", name, i)) for name in operators for i in range(children)}
 
-# %% ../nbs/13a_retention.ipynb #fc2fed03
+# %% ../nbs/13a_retention.ipynb #fde7afaf
 def retention(
     base: Base,
     problems: Sequence[Problem], # what the parents learn
@@ -121,7 +121,7 @@ def retention(
     families = {name: [curves[f"{name}.{i}"] for i in range(children)] for name in operators}
     return {"base": start, "parents": [grown[name] for name in order], "children": families, "fresh": curves["fresh"], "settings": settings}
 
-# %% ../nbs/13a_retention.ipynb #ad670105
+# %% ../nbs/13a_retention.ipynb #b64a97b8
 def kept_share(
     record: Mapping, # of `retention`
     operator: str, # or "fresh"
@@ -145,7 +145,7 @@ def retention_table(
     table = sorted(((name, kept(name)) for name in names), key=lambda entry: -entry[1][0])
     return "\n".join([*lines, *(f"{name:26}" + "".join(f"{share:10.2f}" for share in shares) for name, shares in table)])
 
-# %% ../nbs/13a_retention.ipynb #84851915
+# %% ../nbs/13a_retention.ipynb #768a0b84
 def save_retention(
     records: Sequence[Mapping], # of `retention`, one a seed
     folder: str | Path, # made if it does not exist
@@ -156,7 +156,7 @@ def save_retention(
     path.write_text(json.dumps(list(records), indent=1) + "\n")
     return path
 
-# %% ../nbs/13a_retention.ipynb #922987da
+# %% ../nbs/13a_retention.ipynb #948f9c7b
 def is_complete(
     record: Mapping, # of `retention`
 ) -> bool: # False: time ran out
