@@ -11,7 +11,7 @@ __all__ = ['RECORDED', 'MAIN', 'AGENTS', 'SIZES', 'EVOLUTION', 'SWITCHES', 'SETT
            'demo_base', 'run_jobs', 'slim', 'slim_members', 'pack_run', 'read_lines', 'recorded', 'pack_records',
            'record_runs', 'record_figures', 'record_tables', 'draw_records']
 
-# %% ../nbs/17c_plans.ipynb #6780d376
+# %% ../nbs/17c_plans.ipynb #62904505
 import contextlib
 import dataclasses
 import json
@@ -39,7 +39,7 @@ from populora.runs import (
     read_json, validate, write_aside,
 )
 
-# %% ../nbs/17c_plans.ipynb #b3e2ac28
+# %% ../nbs/17c_plans.ipynb #c3616428
 @dataclass(frozen=True)
 class Retention:
     "Notebook 13a's experiment: what children keep of what their parents learned."
@@ -68,7 +68,7 @@ class Ranks:
 
 RECORDED = (Retention, CrossPlay, Ranks) # work whose outcome is one JSON file
 
-# %% ../nbs/17c_plans.ipynb #6a16d193
+# %% ../nbs/17c_plans.ipynb #61b1c480
 @dataclass(frozen=True)
 class Evaluation:
     "Notebook 16's benchmarks on a finished run's solvers, beside the base that they started from."
@@ -92,7 +92,7 @@ class Job:
     @property
     def variant(self) -> str: return self.name.split("/")[1].rpartition("-s")[0]
 
-# %% ../nbs/17c_plans.ipynb #2a8c4243
+# %% ../nbs/17c_plans.ipynb #01c1291f
 def population_of(config: PopuloraConfig, teachers: int, **options) -> PopuloraConfig:
     "The same run with as many teachers and students, and other options (section__name=value)."
     changes = {"population.teachers": teachers, "population.students": teachers} | {k.replace("__", "."): v for k, v in options.items()}
@@ -124,7 +124,7 @@ SWITCHES = {
 SETTLING = {f"k{k}": lambda c, k=k: population_of(c, 1, solving__samples=k, evolution__interval=0) for k in (4, 8, 16)}
 TRAINED = {"main": MAIN, "agents": AGENTS, "sizes": SIZES, "evolution": EVOLUTION, "switches": SWITCHES, "settling": SETTLING} # part -> its variants
 
-# %% ../nbs/17c_plans.ipynb #7a80673f
+# %% ../nbs/17c_plans.ipynb #893a066c
 @dataclass(frozen=True)
 class Size:
     "How large the runs of a plan are."
@@ -137,7 +137,7 @@ class Size:
     bench: tuple[str, ...] # benchmarks of the evaluation
     limit: int | None # items of each
 
-# %% ../nbs/17c_plans.ipynb #dda471a6
+# %% ../nbs/17c_plans.ipynb #dc976589
 def demo_run() -> PopuloraConfig:
     "Two steps of everything: a smoke pass, not a result."
     options = ["proposals.group=2", "solving.samples=2", "proposals.max_tokens=56", "solving.max_tokens=24", "adapter.rank=4", "run.steps=2",
@@ -154,7 +154,7 @@ def demo_challenger() -> ChallengerConfig:
                "measures.set_size=8", "measures.entropy_rollouts=8", "measures.anchor_per_cell=2", "measures.anchor_samples=1"]
     return apply_overrides(load_config("r_diverse-demo"), options)
 
-# %% ../nbs/17c_plans.ipynb #79883e11
+# %% ../nbs/17c_plans.ipynb #cd2a48b8
 def gpu_run() -> PopuloraConfig:
     "200 steps on the embedded base: 384 proposals a step for four teachers, eight attempts at each."
     options = ["base.device=cuda", "base.dtype=bfloat16", "proposals.prompts=8", "solving.samples=8", "optimizer.lr=0.0005", "rollout.max_rows=1024",
@@ -174,7 +174,7 @@ PLANS = {
                   ("all",), None),
 }
 
-# %% ../nbs/17c_plans.ipynb #510be8be
+# %% ../nbs/17c_plans.ipynb #b627a9cc
 def seeded(config, seed: int):
     "The same run with another seed."
     return validate(dataclasses.replace(config, seed=seed))
@@ -195,7 +195,7 @@ def ablated(config: ChallengerConfig) -> dict[str, ChallengerConfig]:
     from populora.challenger import ABLATIONS
     return {name.replace(" ", "-"): apply_overrides(config, changed) for name, changed in ABLATIONS.items() if changed}
 
-# %% ../nbs/17c_plans.ipynb #ca358024
+# %% ../nbs/17c_plans.ipynb #12208b12
 def make_plan(
     size: str = "demo", # "demo", "gpu" or "paper"
     smollm2: str | None = None, # folder of a warm-started SmolLM2: adds the main comparison on it
@@ -226,7 +226,7 @@ def make_plan(
                  for name in ("populora-4x4", "azr")]
     return {job.name: job for job in jobs}
 
-# %% ../nbs/17c_plans.ipynb #2771dbb9
+# %% ../nbs/17c_plans.ipynb #3f1d1a33
 def plan_table(
     plan: Mapping[str, Job],
 ) -> list[dict[str, str]]: # rows of a table
@@ -239,7 +239,7 @@ def plan_table(
         rows.append({"part": part, "variants": ", ".join(variants), "seeds": " or ".join(map(str, seeds)), "jobs": str(len(jobs))})
     return rows
 
-# %% ../nbs/17c_plans.ipynb #c11e831b
+# %% ../nbs/17c_plans.ipynb #7a0868d1
 def run_sequences(
     config, # of any system
 ) -> tuple[int, int]: # sampled in the whole run; those of them that are trained on
@@ -284,7 +284,7 @@ def plan_cost(
         if runs: rows.append({"part": part} | cells)
     return [*rows, {"part": "all", "sequences": "", "billion tokens": "", "GPU hours": f"{total:,.1f}"}]
 
-# %% ../nbs/17c_plans.ipynb #f7794289
+# %% ../nbs/17c_plans.ipynb #935263b5
 def finished(
     job: Job,
     out: Path, # the plan's folder
@@ -329,7 +329,7 @@ def run_benchmarks(work: Evaluation, folder: Path, out: Path, data: str | None =
     how = How(limit=work.limit)
     run_evaluation(folder, work.base, solvers, work.bench, data, how, work.device, work.dtype, log=lambda line: None)
 
-# %% ../nbs/17c_plans.ipynb #aa8acd0a
+# %% ../nbs/17c_plans.ipynb #d3c88e16
 def run_job(
     job: Job,
     out: str | Path, # the plan's folder
@@ -353,7 +353,7 @@ def run_job(
     start(work, folder, resume=begun(folder), base=base)
     return finished(job, out)
 
-# %% ../nbs/17c_plans.ipynb #f0d52448
+# %% ../nbs/17c_plans.ipynb #0e4d26fc
 POPULORA = (sys.executable, "-P", "-c", "from populora.cli import main; raise SystemExit(main())") # the command `populora`
 GRACE = 90.0 # seconds that a process has for its last step and a checkpoint
 
@@ -394,20 +394,23 @@ class Processes:
         self.asked = None # what is still there is asked, or asked again: then it aborts
         for _ in self.watch(lambda: True): pass
 
-# %% ../nbs/17c_plans.ipynb #b8f6c44a
+# %% ../nbs/17c_plans.ipynb #f5c030f6
 @contextlib.contextmanager
 def stop_after(
     seconds: float | None,  # None: never
 ):
-    "Press Ctrl-C when the time is up."
+    "Press Ctrl-C when the time is up, also where a shell in the background ignores it."
     if seconds is not None and not seconds > 0: raise ValueError(f"--seconds {seconds}: must be above 0")
     timer = threading.Timer(seconds or 0, os.kill, (os.getpid(), signal.SIGINT))
-    timer.daemon = True
+    timer.daemon, deaf = True, seconds is not None and signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    if deaf: signal.signal(signal.SIGINT, signal.default_int_handler)
     if seconds is not None: timer.start()
     try: yield
-    finally: timer.cancel()
+    finally:
+        timer.cancel()
+        if deaf: signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-# %% ../nbs/17c_plans.ipynb #e13a2cba
+# %% ../nbs/17c_plans.ipynb #dd000063
 def job_words(size: str, job: Job, out: Path, extra: Sequence[str] = ()) -> list[str]:
     "The command line of one job."
     return [*POPULORA, "reproduce", "--size", size, "--out", str(out), "--job", job.name, *extra]
@@ -436,7 +439,7 @@ def run_here(
         if not done: return False
     return True
 
-# %% ../nbs/17c_plans.ipynb #6aa8cc74
+# %% ../nbs/17c_plans.ipynb #0cf0ed9b
 def run_side_by_side(
     jobs: Sequence[Job],
     out: str | Path, # the plan's folder
@@ -461,7 +464,7 @@ def run_side_by_side(
             fill()
     return all(finished(job, out) for job in jobs)
 
-# %% ../nbs/17c_plans.ipynb #6e788193
+# %% ../nbs/17c_plans.ipynb #337ba97e
 @cache
 def demo_base():
     "The embedded base, loaded once: all jobs of the demo share it."
@@ -486,7 +489,7 @@ def run_jobs(
     extra = [str(word) for pair in given.items() if pair[1] for word in pair]
     return run_side_by_side(jobs, out, lambda job: job_words(size, job, out, extra), at_once, seconds, say)
 
-# %% ../nbs/17c_plans.ipynb #aa010a65
+# %% ../nbs/17c_plans.ipynb #b2c3ab6a
 TEXTS = ("program", "inputs", "outputs", "message", "question", "skill", "label", "truth") # fields of a problem that no figure of several runs reads
 
 
@@ -509,7 +512,7 @@ def slim_members(
     def short(members): return {name: {k: v for k, v in one.items() if k in MEMBER} for name, one in members.items()}
     return [record | {"members": short(record["members"])} if "members" in record else record for record in records]
 
-# %% ../nbs/17c_plans.ipynb #73df1fa2
+# %% ../nbs/17c_plans.ipynb #7f30cd64
 def pack_run(
     folder: Path,
     to: Path,
@@ -565,7 +568,7 @@ def pack_records(
     if size > limit_mb: warnings.warn(f"{to}: {size:.1f} MB of records, more than limit_mb={limit_mb}", stacklevel=2)
     return [job.name for job in done]
 
-# %% ../nbs/17c_plans.ipynb #8e0c7b3c
+# %% ../nbs/17c_plans.ipynb #23da9dee
 TITLES = {  # variant -> its name in legends
     "populora-4x4": "PopuLoRA 4T+4S", "populora-1x1": "PopuLoRA 1T+1S", "populora-8x8": "PopuLoRA 8T+8S", "azr": "AZR",
     "azr-eq2": "AZR, equation 2", "azr-total": "AZR, total compute", "r_diverse": "R-Diverse", "r_zero": "R-Zero",
@@ -584,7 +587,7 @@ def record_runs(
         if variant: found.setdefault(part, []).append(load_run(path.parent, title))
     return found
 
-# %% ../nbs/17c_plans.ipynb #04634b97
+# %% ../nbs/17c_plans.ipynb #9d7944dc
 def record_figures(
     records: str | Path, # a plan's folder, or its packed records
     runs: Mapping[str, Sequence[Run]] | None = None, # of `record_runs`, where they are read already
@@ -616,7 +619,7 @@ def record_tables(
     loops = [run for part in ("challenger", "challenger-ablations") for run in runs.get(part, [])]
     return tables | ({"challenger": challenger_table(loops)} if loops else {})
 
-# %% ../nbs/17c_plans.ipynb #308028f3
+# %% ../nbs/17c_plans.ipynb #6248b101
 def draw_records(
     records: str | Path, # a plan's folder, or its packed records
     out: str | Path, # figures go here, tables into `tables` below it
