@@ -8,7 +8,7 @@ __all__ = ['KINDS', 'VALUE_REASONS', 'MAX_DEPTH', 'MAX_CHARS', 'MAX_DIGITS', 'FO
            'parse_arguments', 'canonical_arguments', 'rename_entry', 'Fence', 'fences', 'answer_block',
            'parse_proposal', 'parse_answer', 'Template', 'WordForms', 'CompactTemplate']
 
-# %% ../nbs/00_problems.ipynb #6abf8070
+# %% ../nbs/00_problems.ipynb #89ea4d35
 import ast
 import json
 import math
@@ -18,8 +18,9 @@ from collections import Counter, deque
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
-# %% ../nbs/00_problems.ipynb #d97c5840
+# %% ../nbs/00_problems.ipynb #ca584197
 KINDS = ("code_i", "code_o", "code_f")
 
 def check_kind(kind: str) -> str: # the same kind
@@ -27,7 +28,7 @@ def check_kind(kind: str) -> str: # the same kind
     if kind not in KINDS: raise ValueError(f"kind={kind!r}: must be one of {', '.join(KINDS)}")
     return kind
 
-# %% ../nbs/00_problems.ipynb #93045bdd
+# %% ../nbs/00_problems.ipynb #817211cd
 @dataclass(frozen=True)
 class Proposal:
     "What a teacher wrote, parsed but not yet run."
@@ -41,7 +42,7 @@ class Proposal:
         if isinstance(self.inputs, str): raise ValueError(f"inputs={self.inputs!r}: must be a tuple of sources, not one string")
         object.__setattr__(self, "inputs", tuple(self.inputs))
 
-# %% ../nbs/00_problems.ipynb #2fc14024
+# %% ../nbs/00_problems.ipynb #98a9bee3
 @dataclass(frozen=True)
 class Problem:
     "A validated task: the program, its inputs and the outputs the interpreter gave."
@@ -76,7 +77,7 @@ class Problem:
     @classmethod
     def from_dict(cls, data: dict) -> "Problem": return cls(**data)
 
-# %% ../nbs/00_problems.ipynb #eb62e853
+# %% ../nbs/00_problems.ipynb #eab9d129
 VALUE_REASONS = ("unsupported_type", "cyclic", "too_deep", "huge_int", "too_long")
 MAX_DEPTH, MAX_CHARS, MAX_DIGITS = 50, 10_000, 4_000
 
@@ -86,7 +87,7 @@ class UnsupportedValue(ValueError):
         super().__init__(f"{reason}: {detail}")
         self.reason, self.detail = reason, detail
 
-# %% ../nbs/00_problems.ipynb #8bd46e4d
+# %% ../nbs/00_problems.ipynb #74942ff4
 def _write_int(value): # text of an int, refused before the quadratic conversion of a huge one
     if value.bit_length() > MAX_DIGITS * 3.32: raise UnsupportedValue("huge_int", f"an int of {value.bit_length()} bits")
     return repr(value)
@@ -102,7 +103,7 @@ _ATOMS = {
     range: lambda v: f"range({_write_int(v.start)}, {_write_int(v.stop)}, {_write_int(v.step)})",
 }
 
-# %% ../nbs/00_problems.ipynb #21656041
+# %% ../nbs/00_problems.ipynb #710cfc70
 def _write_tuple(items): return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 def _write_set(items): return "{" + ", ".join(sorted(items)) + "}" if items else "set()"
 
@@ -125,7 +126,7 @@ def _write_container(value, budget, path, depth):
     limit = "" if value.maxlen is None else f", maxlen={value.maxlen}"
     return f"deque([{', '.join(items)}]{limit})"
 
-# %% ../nbs/00_problems.ipynb #37aef23e
+# %% ../nbs/00_problems.ipynb #7893cab9
 _CONTAINERS = (list, tuple, dict, set, frozenset, Counter, deque)
 
 def _write(value, budget, path, depth):
@@ -152,7 +153,7 @@ def canonical(
     if len(text) > MAX_CHARS: raise UnsupportedValue("too_long", f"the literal has more than {MAX_CHARS} characters")
     return text
 
-# %% ../nbs/00_problems.ipynb #a1ee553d
+# %% ../nbs/00_problems.ipynb #97fb38e9
 FORMAT_REASONS = (
     "empty", "no_think", "no_answer", "several_answers", "unclosed_answer",  # the tags
     "no_fence", "unclosed_fence", "several_fences", "several_lines",  # the blocks
@@ -167,7 +168,7 @@ class FormatError(ValueError):
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason, self.detail = reason, detail
 
-# %% ../nbs/00_problems.ipynb #782bd8fc
+# %% ../nbs/00_problems.ipynb #bd4bbf16
 def _refuse(node): raise FormatError("not_a_literal", ast.unparse(node)[:80])
 
 def _is_number(node, kinds=(int, float)):
@@ -185,7 +186,7 @@ def _read_complex(node): # 1+2j, the repr of a complex number, is the one sum th
     real, imag = _read(node.left), node.right.value
     return real + imag if isinstance(node.op, ast.Add) else real - imag
 
-# %% ../nbs/00_problems.ipynb #1ea0cf3a
+# %% ../nbs/00_problems.ipynb #2a46c6e1
 _COLLECTIONS = (list, tuple, set, dict, str)
 
 def _make_float(text): return float(text) if text.lower().lstrip("+-") in ("nan", "inf", "infinity") else None
@@ -211,7 +212,7 @@ def _read_call(node):
     value = build(*values)
     return _refuse(node) if value is None else value
 
-# %% ../nbs/00_problems.ipynb #5bfdfd8e
+# %% ../nbs/00_problems.ipynb #c19c0d70
 def _read_dict(node):
     if None in node.keys: _refuse(node)  # {**x}
     return {_read(k): _read(v) for k, v in zip(node.keys, node.values)}
@@ -237,7 +238,7 @@ def _parse_expression(source):
     try: return _parse(source.strip(), "eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error: raise FormatError("not_a_literal", str(error)[:80]) from None
 
-# %% ../nbs/00_problems.ipynb #2e12d0b8
+# %% ../nbs/00_problems.ipynb #254b16cc
 def _reading(node): # the value of a checked syntax tree, every failure a FormatError
     try: return _read(node)
     except FormatError: raise
@@ -256,7 +257,7 @@ def canonical_literal(
     try: return canonical(parse_literal(source))
     except UnsupportedValue as error: raise FormatError("too_long" if error.reason == "too_long" else "not_a_literal", str(error)) from None
 
-# %% ../nbs/00_problems.ipynb #c6139220
+# %% ../nbs/00_problems.ipynb #3bf9f153
 def _parse_arguments(source):
     call = _parse_expression(f"f({source}\n)")
     if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name) or call.func.id != "f": raise FormatError("not_a_literal", source[:80])
@@ -270,6 +271,7 @@ def parse_arguments(
     call = _parse_arguments(source)
     return tuple(_reading(a) for a in call.args), {k.arg: _reading(k.value) for k in call.keywords}
 
+@lru_cache(maxsize=4096) # a step asks for the same list several times
 def canonical_arguments(
     source: str, # an argument list
 ) -> str: # the same list with every argument canonical
@@ -278,7 +280,7 @@ def canonical_arguments(
     try: return ", ".join([canonical(v) for v in positional] + [f"{k}={canonical(v)}" for k, v in sorted(named.items())])
     except UnsupportedValue as error: raise FormatError("too_long" if error.reason == "too_long" else "not_a_literal", str(error)) from None
 
-# %% ../nbs/00_problems.ipynb #08c389de
+# %% ../nbs/00_problems.ipynb #465e390c
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 def _own_nodes(scope): # the nodes of a function's own scope, nested scopes left out
@@ -296,7 +298,7 @@ def _binds(scope, name): # does this function have a local variable or parameter
     return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
                or isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n.name == name for n in nodes)
 
-# %% ../nbs/00_problems.ipynb #56a37089
+# %% ../nbs/00_problems.ipynb #50c82f28
 def _references(tree, old, new): # Name nodes that mean the top-level `old`; None if `new` would be captured on the way
     found, todo = [], [(tree, False)]
     while todo:
@@ -314,7 +316,7 @@ def _parse_program(program):
     try: return _parse(program)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error: raise FormatError("syntax", str(error)[:80]) from None
 
-# %% ../nbs/00_problems.ipynb #60382029
+# %% ../nbs/00_problems.ipynb #f780bc15
 def _definition(lines, function): # where the name after `def` stands: (line, column in bytes), or None
     match = re.compile(rb"def[ \t]+").match(lines[function.lineno - 1], function.col_offset)
     return match and (function.lineno, match.end())
@@ -350,7 +352,7 @@ def rename_entry(
     renamed = _replace_names(lines, [definition, *((n.lineno, n.col_offset) for n in names)], old, new) if sure else None
     return renamed or f"{program.rstrip()}\n{new} = {old}"
 
-# %% ../nbs/00_problems.ipynb #15e07b75
+# %% ../nbs/00_problems.ipynb #768104cf
 @dataclass(frozen=True)
 class Fence:
     "One fenced block: its language tag in lower case, and its body."
@@ -375,7 +377,7 @@ def fences(
     if opened is not None: raise FormatError("unclosed_fence", opened[0].strip())
     return blocks
 
-# %% ../nbs/00_problems.ipynb #35933221
+# %% ../nbs/00_problems.ipynb #fce38593
 def answer_block(
     text: str, # a model's reply
 ) -> str: # what stands inside <answer>
@@ -391,7 +393,7 @@ def answer_block(
     if not body.strip(): raise FormatError("empty", "nothing inside <answer>")
     return body
 
-# %% ../nbs/00_problems.ipynb #95af3f5e
+# %% ../nbs/00_problems.ipynb #b8d8bfba
 _LANGUAGES = {"python": ("python", "py", "python3"), "input": ("input",), "output": ("output",), "message": ("message",)}
 
 def _bodies(blocks, language): return [b.body.strip("\n") for b in blocks if b.language in _LANGUAGES[language]]
@@ -410,7 +412,7 @@ def _proposal(kind, program, inputs, message=""):
         if not message.strip(): raise FormatError("no_message")
     return Proposal(kind, rename_entry(program), inputs, message.strip())
 
-# %% ../nbs/00_problems.ipynb #9ebed178
+# %% ../nbs/00_problems.ipynb #7bd5c611
 def parse_proposal(
     text: str, # a teacher's reply in the tagged form
     kind: str, # one of `KINDS`
@@ -438,7 +440,7 @@ def parse_answer(
     answer = _one(blocks, language, "no_program" if language == "python" else "no_fence")
     return rename_entry(answer) if kind == "code_f" else answer.strip()
 
-# %% ../nbs/00_problems.ipynb #ad4ee848
+# %% ../nbs/00_problems.ipynb #d1e76d5b
 _FORM = ("Think first, inside <think> </think>. Then give the result inside <answer> </answer>, "
          "in the fenced blocks asked for and nothing else.")
 _RULES = ("The program is one Python file. Its entry point is named f, takes at least one parameter and returns a value. It must give the same "
@@ -460,7 +462,7 @@ _SOLVE = {
 
 def _block(language, body): return f"```{language}\n{body}\n```"
 
-# %% ../nbs/00_problems.ipynb #e8a141c9
+# %% ../nbs/00_problems.ipynb #47197913
 class Template:
     "The tagged form, for chat models (`chat=True`) and plain base models."
     def __init__(self, name: str, chat: bool): self.name, self.chat = name, chat
@@ -500,7 +502,7 @@ class Template:
         text = tokenizer.apply_chat_template([{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False)
         return list(tokenizer(text, add_special_tokens=False).input_ids)
 
-# %% ../nbs/00_problems.ipynb #574b5d2f
+# %% ../nbs/00_problems.ipynb #8f1bfa23
 def _session(problem): return f"{problem.program}\n>>> f({problem.inputs[0]})\n{problem.outputs[0]}\n"
 
 def _line(text): # a reply that must be one line
@@ -515,7 +517,7 @@ def _calls(lines): # the argument lists of `>>> f(...)` lines
     if bad: raise FormatError("no_input", f"expected >>> f(...), got {bad[0][:60]!r}")
     return [line[len(">>> f(") : -1] for line in lines]
 
-# %% ../nbs/00_problems.ipynb #a527501f
+# %% ../nbs/00_problems.ipynb #00258852
 class WordForms:
     "Prompts and parsers of arithmetic word problems, for the embedded base."
     def solve_word(self, question: str) -> str: return f"word\n{question}\n"
@@ -535,7 +537,7 @@ class WordForms:
         if not mark: raise FormatError("no_answer")
         return question, _line(answer)
 
-# %% ../nbs/00_problems.ipynb #3b0dd999
+# %% ../nbs/00_problems.ipynb #a4be2504
 class CompactTemplate(WordForms, Template):
     "The embedded base's language: doctest sessions without instructions."
     def __init__(self): super().__init__("compact", chat=False)
@@ -571,5 +573,5 @@ class CompactTemplate(WordForms, Template):
         start = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
         return start + list(tokenizer(prompt, add_special_tokens=False).input_ids)
 
-# %% ../nbs/00_problems.ipynb #ad3c7989
+# %% ../nbs/00_problems.ipynb #ace0cfb7
 TEMPLATES = {"chat": Template("chat", chat=True), "base": Template("base", chat=False), "compact": CompactTemplate()}

@@ -8,12 +8,12 @@ __all__ = ['STATUSES', 'START', 'PLAIN_MODULES', 'NOT_PLAIN', 'AZR_BANNED', 'SEE
            'ServerProcess', 'Server', 'syntax_tree', 'is_plain', 'plain_tree', 'plain_import', 'plain_node',
            'plain_name', 'imported_names', 'dotted', 'banned_use', 'is_literal', 'brings_class', 'sees_addresses',
            'unordered', 'make_job', 'as_outcome', 'agree', 'IsolationError', 'layer_names', 'default_workers',
-           'close_servers', 'insist', 'work_off', 'Pools', 'lost', 'Call', 'Dispatcher', 'Workplace', 'Runner',
-           'literal_arguments', 'read_proposal', 'verdict', 'read_answer', 'runs_needed', 'to_run', 'same_value',
-           'compare', 'Sandbox', 'break_forks', 'fastest', 'bench_new_process', 'bench_pool', 'bench_level',
-           'bench_verifier', 'bench_latency']
+           'close_servers', 'insist', 'work_off', 'Pools', 'join_jobs', 'lost', 'Call', 'postponed', 'Dispatcher',
+           'Workplace', 'Runner', 'literal_arguments', 'read_proposal', 'verdict', 'read_answer', 'runs_needed',
+           'to_run', 'same_value', 'compare', 'Sandbox', 'break_forks', 'fastest', 'bench_new_process', 'bench_pool',
+           'bench_level', 'bench_verifier', 'bench_latency']
 
-# %% ../nbs/02_verifier.ipynb #b45ed67b
+# %% ../nbs/02_verifier.ipynb #3ef4aef3
 import ast
 import json
 import os
@@ -34,12 +34,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from importlib.util import find_spec
+from itertools import islice
 
 from .forkserver import lay_out, unpack_reply
 from .problems import FormatError, Problem, Proposal, canonical_arguments, canonical_literal, parse_literal, rename_entry
 from .walls import LAYERS, LEVELS
 
-# %% ../nbs/02_verifier.ipynb #5b15b174
+# %% ../nbs/02_verifier.ipynb #4dac7867
 STATUSES = ("ok", "error", "syntax", "banned", "timeout", "memory", "output_too_large", "unsupported_type",
             "nondeterministic", "crashed", "infrastructure")
 
@@ -65,7 +66,7 @@ class Check:
     well_formed: bool  # the answer has the form that was asked for
     reason: str  # "ok", "wrong", a status, or a format reason
 
-# %% ../nbs/02_verifier.ipynb #2ead1360
+# %% ../nbs/02_verifier.ipynb #d814d6ec
 def server_settings(seed: int, folder: str, layers: Sequence[str], preload: Sequence[str]) -> dict:
     "What a server program is told at its start."
     paths = [os.path.realpath(p) for p in sys.path if p.endswith(("site-packages", "dist-packages"))] if preload else []
@@ -80,7 +81,7 @@ def server_environment(seed: int) -> dict[str, str]:
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return {**own, **dict.fromkeys(threads, "1"), **({"SECOND": "1"} if seed else {})}
 
-# %% ../nbs/02_verifier.ipynb #a7fd0720
+# %% ../nbs/02_verifier.ipynb #045d13f2
 class ServerDied(RuntimeError):
     "A fork server ended or stopped answering."
 
@@ -107,7 +108,7 @@ def read_reply(stream, deadline: float) -> bytes:
         if size is None and len(body) == 4: size, body = int.from_bytes(body, "little"), b""
     return body
 
-# %% ../nbs/02_verifier.ipynb #1bc7c322
+# %% ../nbs/02_verifier.ipynb #822cde7c
 START = """import importlib.util, json, sys
 spec = importlib.util.spec_from_file_location("forkserver", sys.argv[1])  # as a module, which is compiled once, and not as a script
 server = importlib.util.module_from_spec(spec)
@@ -156,7 +157,7 @@ class ServerProcess:
             self.retired = True
             self.stop()
 
-# %% ../nbs/02_verifier.ipynb #d55e6716
+# %% ../nbs/02_verifier.ipynb #f9082a30
 class Server(ServerProcess):
     "One fork server: a process that runs jobs one after the other."
     batches = 0  # so far
@@ -186,7 +187,7 @@ class Server(ServerProcess):
         while rest: rest = rest[self.texts.write(rest):]
         send_message(self.process.stdin, message, time.monotonic() + 15)
 
-# %% ../nbs/02_verifier.ipynb #88b8aa7d
+# %% ../nbs/02_verifier.ipynb #65af04d2
 PLAIN_MODULES = {  # module -> names that keep nothing and lead nowhere ("": all of them)
     **dict.fromkeys(("bisect", "cmath", "heapq", "itertools", "math"), ""),
     "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
@@ -204,10 +205,10 @@ def syntax_tree(source: str, mode: str = "exec") -> ast.AST | None: # None when 
         try: return ast.parse(source, mode=mode)
         except (SyntaxError, ValueError, RecursionError, MemoryError): return None
 
-# %% ../nbs/02_verifier.ipynb #92c5c997
+# %% ../nbs/02_verifier.ipynb #fd269015
 @lru_cache(maxsize=4096)
 def is_plain(program: str) -> bool:
-    "Whether the calls of a program may share one process."
+    "Whether the calls of a program may share one process, with each other and with those of other plain programs."
     tree = syntax_tree(program)
     return tree is None or plain_tree(tree)  # None: nothing of it will run
 
@@ -228,7 +229,7 @@ def plain_tree(tree: ast.AST) -> bool:
         if any(name in modules for name in getattr(node, "kwd_attrs", [getattr(node, "attr", "")])): return False  # a class may hold a module
     return True
 
-# %% ../nbs/02_verifier.ipynb #053a175b
+# %% ../nbs/02_verifier.ipynb #b88bce9f
 def plain_import(module: str | None, name: str) -> bool:
     "Whether a name of a module keeps no state."
     names = PLAIN_MODULES.get(module)
@@ -250,7 +251,7 @@ def plain_name(name: str) -> bool: # `_` alone is a common loop variable
     "Whether a name gives no way to reach the interpreter."
     return name not in NOT_PLAIN and not (name.startswith("_") and name != "_")
 
-# %% ../nbs/02_verifier.ipynb #e6065ae4
+# %% ../nbs/02_verifier.ipynb #398580f4
 AZR_BANNED = ("logging", "random", "multiprocessing", "pebble", "subprocess", "threading", "datetime", "time", "hashlib", "hmac", "bcrypt",
               "os.sys", "os.path", "sys.exit", "os.environ", "calendar")
 
@@ -281,7 +282,7 @@ def banned_use(program: str, banned: Iterable[str]) -> str | None: # the banned 
     used |= {dotted(node, aliases) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     return next((name for name in banned for use in sorted(used) if use == name or use.startswith(name + ".")), None)
 
-# %% ../nbs/02_verifier.ipynb #23825c37
+# %% ../nbs/02_verifier.ipynb #9ee6a9af
 def is_literal(arguments: str) -> bool:
     "Whether an argument list holds literals only."
     try: canonical_arguments(arguments)
@@ -290,10 +291,11 @@ def is_literal(arguments: str) -> bool:
 
 def brings_class(arguments: str) -> bool:
     "Whether an argument list calls a constructor, and so brings a class that a program could change."
+    if "(" not in arguments: return False
     calls = [node for node in ast.walk(syntax_tree(f"f({arguments}\n)", "eval") or ast.Call()) if isinstance(node, ast.Call)]
     return len(calls) != 1  # `f(...)` itself
 
-# %% ../nbs/02_verifier.ipynb #7b731282
+# %% ../nbs/02_verifier.ipynb #081cb3d7
 # words of a program that may tell where its objects lie
 SEEING = {"id", "hash", "object", "repr", "set", "frozenset", "nan", "eval", "exec", "compile", "getattr", "globals", "locals", "vars",
           "__dict__", "__class__", "__import__", "builtins", "__builtins__", "ctypes", "gc"}
@@ -309,7 +311,7 @@ def sees_addresses(program: str) -> bool:
     makers = [n for n in nodes if isinstance(n, (ast.Lambda, ast.ClassDef, ast.GeneratorExp, ast.FunctionDef))]  # one function there is anyhow
     return len(makers) > 1 and (bool(words & {"str", "format", "ascii"}) or any(isinstance(n, (ast.JoinedStr, ast.Mod)) for n in nodes))
 
-# %% ../nbs/02_verifier.ipynb #7947957b
+# %% ../nbs/02_verifier.ipynb #05351925
 @lru_cache(maxsize=4096)
 def unordered(source: str) -> bool:
     "Whether a program could depend on the order of a set or on a hash."
@@ -322,13 +324,13 @@ def unordered(source: str) -> bool:
 def make_job(program: str, arguments: Sequence[str] | None, timeout: float, memory_mb: int, stop: bool = False,
              tests: str | None = None, names: Sequence[str] = ()) -> dict:
     "The message that asks a server to run a program on argument lists, as a script, or under tests that know its functions by `names`."
-    calls = None if arguments is None else [[a, is_literal(a)] for a in arguments]
+    calls = None if arguments is None else [[a, is_literal(a), 0] for a in arguments]
     seeing = sees_addresses(program)
-    stateless = is_plain(program) and not (seeing and unordered(program))
-    shared = bool(calls) and len(calls) > 1 and stateless and all(literal and not brings_class(a) for a, literal in calls)
+    plain = bool(calls) and is_plain(program) and all(literal and not brings_class(a) for a, literal, _ in calls)
+    shared = plain and len(calls) > 1 and not (seeing and unordered(program))
     word = secrets.token_hex(16) if calls is None else None  # a script that has ended says it
-    limits = {"timeout": timeout, "memory_mb": memory_mb, "stop": stop, "shared": shared, "addresses": seeing}
-    return {"source": program, "calls": calls, **limits, "word": word, "tests": tests, "names": list(names)}
+    limits = {"timeout": timeout, "memory_mb": memory_mb, "stop": stop, "shared": shared, "pooled": plain and not seeing, "addresses": seeing}
+    return {"sources": [program], "calls": calls, **limits, "word": word, "tests": tests, "names": list(names)}
 
 def as_outcome(raw: list, word: str | None = None) -> Outcome:
     "Check what a server reported, of a call or of a script that was given a word."
@@ -348,7 +350,7 @@ def agree(first: Outcome, second: Outcome) -> Outcome:
     texts = [o.value if o.status == "ok" else f"{o.status}: {o.detail}" for o in (first, second)]
     return Outcome("nondeterministic", None, f"{texts[0][:100]} and then {texts[1][:100]}", first.seconds + second.seconds)
 
-# %% ../nbs/02_verifier.ipynb #8d4bc811
+# %% ../nbs/02_verifier.ipynb #06c620be
 class IsolationError(RuntimeError):
     "A layer that the caller insists on is not available."
 
@@ -373,7 +375,7 @@ def close_servers(owner: int, servers: list, folder: str, tasks: queue.SimpleQue
     try: rmtree(folder, ignore_errors=True)
     except RecursionError: run(["rm", "-rf", folder], check=False)  # a program can nest folders deeper than Python can follow
 
-# %% ../nbs/02_verifier.ipynb #581382c0
+# %% ../nbs/02_verifier.ipynb #76c2e2cb
 def insist(required: Sequence[str], missing: dict[str, str]) -> None:
     "Raise `IsolationError` if a required layer is missing."
     lacking = [f"{layer} ({missing[layer]})" for layer in required if layer in missing]
@@ -386,7 +388,7 @@ def work_off(tasks: queue.SimpleQueue) -> None:
         task()
         task = None  # it holds the pools, and those who wait for nothing must not keep them alive
 
-# %% ../nbs/02_verifier.ipynb #95c12488
+# %% ../nbs/02_verifier.ipynb #54717390
 class Pools:
     "Two pools of fork servers, and threads to feed them."
     def __init__(self, workers: int, layers: tuple[str, ...], required: tuple[str, ...], preload: tuple[str, ...]):
@@ -422,7 +424,21 @@ class Pools:
         while self.running and time.monotonic() < deadline: time.sleep(0.005)  # also batches in the threads of callers
         self.stop()  # whatever still runs loses its server, and cannot start one
 
-# %% ../nbs/02_verifier.ipynb #afe78b4a
+# %% ../nbs/02_verifier.ipynb #802ba9ba
+def join_jobs(
+    jobs: Sequence[dict],
+    indices: Iterable[int], # of the jobs to run
+) -> list[tuple[dict, list[int]]]: # (job, indices of those it stands for)
+    "Let plain programs share a child: their jobs become one, those with `stop` another one."
+    groups = {}
+    for i in indices: groups.setdefault(("pooled", jobs[i]["stop"]) if jobs[i]["pooled"] else i, []).append(i)
+    def join(group):
+        if len(group) == 1: return jobs[group[0]]
+        calls = [[text, literal, n] for n, i in enumerate(group) for text, literal, _ in jobs[i]["calls"]]
+        return {**jobs[group[0]], "sources": [source for i in group for source in jobs[i]["sources"]], "calls": calls, "shared": True}
+    return [(join(group), group) for group in groups.values()]
+
+# %% ../nbs/02_verifier.ipynb #4eb1b96b
 def lost(results: list) -> bool:
     "Whether any call of a job failed for reasons of the machinery."
     return any(result[0] == "infrastructure" for result in results)
@@ -438,7 +454,18 @@ class Call:
             process = server.process
             if process is not None: process.kill()
 
-# %% ../nbs/02_verifier.ipynb #c45562da
+# %% ../nbs/02_verifier.ipynb #068a85a2
+def postponed(
+    job: dict,
+    row: list, # its raw results
+) -> list[tuple[list, slice, dict]]: # (row, the calls' place in it, a job for them)
+    "What is left to run: the calls one by one, or with `stop` in order, as the first that fails ends them."
+    left = [i for i, raw in enumerate(row) if raw[0] == "postponed"]
+    parts = [left] if left and job["stop"] else [[i] for i in left]
+    def again(part): return {**job, "calls": [job["calls"][i] for i in part], "shared": False, "pooled": False}
+    return [(row, slice(part[0], part[-1] + 1), again(part)) for part in parts]
+
+# %% ../nbs/02_verifier.ipynb #0c0b0df3
 class Dispatcher(Pools):
     "Pools that run jobs."
     def run(self, jobs: list[dict], worlds: Sequence[int]) -> list[list]: # for each job, its raw results in each world
@@ -447,9 +474,8 @@ class Dispatcher(Pools):
         if os.getpid() != self.owner: raise RuntimeError(f"this Sandbox belongs to process {self.owner}: make a new one after a fork")
         results = self.run_in_batches(jobs, worlds)
         for n, world in enumerate(worlds):
-            late = [(row[n], i, job) for job, row in zip(jobs, results) for i, raw in enumerate(row[n]) if raw[0] == "postponed"]
-            singly = [{**job, "calls": [job["calls"][i]], "shared": False} for _, i, job in late]
-            for (row, i, _), found in zip(late, self.run_in_batches(singly, [world]) if late else []): row[i] = found[0][0]
+            while late := [part for job, row in zip(jobs, results) for part in postponed(job, row[n])]:
+                for (row, place, _), found in zip(late, self.run_in_batches([job for *_, job in late], [world])): row[place] = found[0]
         return results
 
     def run_in_batches(self, jobs: list[dict], worlds: Sequence[int]) -> list[list]: # as from `run`, but calls may be postponed
@@ -476,12 +502,15 @@ class Dispatcher(Pools):
         call.answers.put((place, results))
 
     def batch(self, call: Call, world: int, jobs: list[dict]) -> list[list]: # raw results of each job
-        "Run jobs on one server, trying once more what was lost."
+        "Run jobs on one server, plain ones together; what was lost is tried once more, each job for itself."
         results, tries, todo = [None] * len(jobs), [0] * len(jobs), list(range(len(jobs)))
         while todo and call.wanted:
-            done = self.on_some_server(call, world, [jobs[i] for i in todo])
-            for i, result in zip(todo, done): results[i] = result
-            for i in todo[:len(done) + 1]: tries[i] += 1  # up to the job at hand when a server died
+            joined = join_jobs(jobs, todo) if not any(tries) else [(jobs[i], [i]) for i in todo]
+            done = self.on_some_server(call, world, [job for job, _ in joined])
+            for (_, group), result in zip(joined, map(iter, done)):
+                for i in group: results[i] = list(islice(result, len(jobs[i]["calls"] or [None])))
+            for _, group in joined[:len(done) + 1]:
+                for i in group: tries[i] += 1  # up to the job at hand when a server died
             todo = [i for i in todo if tries[i] < 2 and (results[i] is None or lost(results[i]))]
         unknown = ["infrastructure", None, "the server died twice", 0.0]
         return [result or [unknown] * len(job["calls"] or [None]) for job, result in zip(jobs, results)]
@@ -499,7 +528,7 @@ class Dispatcher(Pools):
                 self.idle[world].put(server)
         finally: self.running.discard(me)
 
-# %% ../nbs/02_verifier.ipynb #c7d2ad4d
+# %% ../nbs/02_verifier.ipynb #ef821aff
 class Workplace:
     "The options of a sandbox and its servers' life."
     def __init__(self,
@@ -510,12 +539,13 @@ class Workplace:
                  require_isolation: str | Sequence[str] = (), # a level or layers without which it refuses to start
                  preload: Iterable[str] = (), # modules to import in the servers, such as "numpy"
                  banned: Iterable[str] = (), # dotted names that programs may not use, such as `AZR_BANNED`
+                 share: bool = True, # programs that cannot keep state may share a process; False: one for each call of `execute` and each proposal
                 ):
         workers = default_workers() if workers is None else workers
         for name, value, least in (("workers", workers, 1), ("memory_mb", memory_mb, 1)):
             if value < least: raise ValueError(f"{name}={value}: must be >= {least}")
         if not timeout > 0: raise ValueError(f"timeout={timeout}: must be above 0")
-        self.workers, self.timeout, self.memory_mb, self.banned = workers, float(timeout), memory_mb, tuple(banned)
+        self.workers, self.timeout, self.memory_mb, self.banned, self.share = workers, float(timeout), memory_mb, tuple(banned), share
         required = layer_names(require_isolation, "require_isolation")
         layers = tuple(dict.fromkeys((*layer_names(isolation, "isolation"), *required)))
         self.pools = Dispatcher(workers, layers, required, tuple(preload))
@@ -531,13 +561,14 @@ class Workplace:
         "Which layers stand, for reports and run folders."
         return {layer: self.pools.missing.get(layer, "active") for layer in LAYERS}
 
-# %% ../nbs/02_verifier.ipynb #15b3a078
+# %% ../nbs/02_verifier.ipynb #1b50f683
 class Runner(Workplace):
     "Runs untrusted programs in confined children; safe to call from several threads."
     def outcomes(self, jobs: list[dict], runs: int) -> list[list[Outcome]]: # for each job, one outcome a call
         "Run jobs in one world or two; programs with banned names are not run."
         if runs not in (1, 2): raise ValueError(f"runs={runs}: must be 1 or 2")
-        uses = [banned_use(job["source"], self.banned) if self.banned else None for job in jobs]
+        jobs = [{**job, "pooled": job["pooled"] and self.share} for job in jobs]
+        uses = [banned_use(job["sources"][0], self.banned) if self.banned else None for job in jobs]
         raws = iter(self.pools.run([job for job, use in zip(jobs, uses) if use is None], range(runs)))
         def refuse(job, use): return [Outcome("banned", None, use)] * len(job["calls"] or [None])
         return [self.merge(job, next(raws)) if use is None else refuse(job, use) for job, use in zip(jobs, uses)]
@@ -593,7 +624,7 @@ class Runner(Workplace):
         jobs = [make_job(source, None, timeout or self.timeout, memory_mb or self.memory_mb) for source in sources]
         return [outcomes[0] for outcomes in self.outcomes(jobs, 1)]
 
-# %% ../nbs/02_verifier.ipynb #87a1c203
+# %% ../nbs/02_verifier.ipynb #8956965d
 def literal_arguments(source: str) -> str: # the list as one would write it, in the order in which it was written
     "Check that an argument list holds literals only, and normalise its spelling; raises `FormatError`."
     canonical_arguments(source)
@@ -616,7 +647,7 @@ def verdict(proposal: Proposal, outcomes: Sequence[Outcome]) -> Verdict:
     shown = len(outcomes) // 2 if proposal.kind == "code_f" else 0
     return Verdict(True, "ok", Problem(proposal.kind, proposal.program, proposal.inputs, tuple(o.value for o in outcomes), proposal.message, shown))
 
-# %% ../nbs/02_verifier.ipynb #af7b51d2
+# %% ../nbs/02_verifier.ipynb #f966f59b
 def read_answer(problem: Problem, answer: str | None) -> str | FormatError: # the answer in canonical form
     "Parse an answer without running anything."
     if answer is None or (problem.kind != "code_i" and not answer.strip()): return FormatError("empty")
@@ -633,7 +664,7 @@ def to_run(problem: Problem, form: str | FormatError) -> list: # [((program, hid
     hidden = tuple(i for i, _ in problem.hidden) if problem.kind == "code_f" else ()
     return [((form, hidden), list(dict.fromkeys(hidden)))] if hidden else [((problem.program, ()), [form])]
 
-# %% ../nbs/02_verifier.ipynb #763b8bfa
+# %% ../nbs/02_verifier.ipynb #9ca4635f
 def same_value(
     first: str, # canonical literal
     second: str, # canonical literal
@@ -656,7 +687,7 @@ def compare(problem: Problem, form: str | FormatError, known: dict, equality: st
     right = all(same_value(outcome.value, output, equality) for outcome, output in zip(outcomes, gold))
     return Check(right, True, "ok" if right else "wrong")
 
-# %% ../nbs/02_verifier.ipynb #e637ce23
+# %% ../nbs/02_verifier.ipynb #376f49ee
 class Sandbox(Runner):
     "A `Runner` that validates proposals and checks answers."
     def __init__(self,
@@ -700,13 +731,13 @@ class Sandbox(Runner):
             known |= {key: dict(zip(inputs, outcomes)) for (key, inputs), outcomes in zip(some.items(), self.outcomes(jobs, runs))}
         return [compare(problem, form, known, self.equality) for (problem, _), form in zip(pairs, forms)]
 
-# %% ../nbs/02_verifier.ipynb #8911191a
+# %% ../nbs/02_verifier.ipynb #0b95621f
 def break_forks(server: Server, count: int) -> None:
     "Let the next forks of a server fail (to test what happens then)."
     server.greet()
     send_message(server.process.stdin, {"batch": 0, "jobs": [], "break_forks": count}, time.monotonic() + 15)
 
-# %% ../nbs/02_verifier.ipynb #3d2ff13b
+# %% ../nbs/02_verifier.ipynb #f357bfd6
 TRIVIAL = ("def f(x):\n    return x + 1", "1")
 POOL = """
 import json, sys, time
@@ -756,17 +787,18 @@ def bench_pool(cases: Sequence[tuple[str, str]], workers: int) -> tuple[str, flo
         run = subprocess.run([sys.executable, file.name], input=json.dumps([workers, list(cases)]), capture_output=True, text=True, check=True)
     return tuple(json.loads(run.stdout.splitlines()[-1]))
 
-# %% ../nbs/02_verifier.ipynb #97aeed9f
+# %% ../nbs/02_verifier.ipynb #84646715
 def bench_level(cases: Sequence[tuple[str, str]], name: str, level: str, workers: int) -> list[tuple]: # (what, isolation, seconds, executions)
     "Executions at one isolation level: one run, two runs, and answers checked eight at a time."
     rows = []
     with Sandbox(workers=workers, isolation=level) as box:
         box.execute_many(cases[:4 * workers], runs=2)
-        for runs in (1, 2):
+        for box.share, runs in ((True, 1), (True, 2), (False, 1), (False, 2)):
             seconds = fastest(lambda part, runs=runs: box.execute_many(part, runs=runs), cases)
-            rows.append((f"{name}, {runs} run{'s' * (runs > 1)}", level, seconds, len(cases)))
+            rows.append((f"{name}, {runs} run{'s' * (runs > 1)}{'' if box.share else ', a process each'}", level, seconds, len(cases)))
+        box.share = True
         if name == "trivial":
-            for what, extra in (("8 answers, shared process", ""), ("8 answers, a process each", "import sys\n")):
+            for what, extra in (("8 answers", ""), ("8 answers, a process each", "import sys\n")):
                 problems = [Problem("code_i", f"{extra}def f(x):\n    return x + {i}", ("1",), (str(i),)) for i in range(len(cases) // 8)]
                 seconds = fastest(lambda part: box.check_many([(problem, str(answer)) for problem in part for answer in range(8)]), problems)
                 rows.append((what, level, seconds, 8 * len(problems)))
@@ -792,7 +824,7 @@ def bench_verifier(
     return [{"what": what, "isolation": level, "per_second": n / seconds, "per_second_per_core": n / seconds / workers, "ms": 1000 * seconds / n}
             for what, level, seconds, n in rows]
 
-# %% ../nbs/02_verifier.ipynb #dbd8052f
+# %% ../nbs/02_verifier.ipynb #4071e873
 def bench_latency(box: Runner, count: int = 300) -> dict[str, float]: # milliseconds: "p50", "p99"
     "Time single trivial executions, one run each."
     times = []
