@@ -12,7 +12,7 @@ __all__ = ['TINY', 'COMPLETION_WEIGHT', 'PROMPT_WEIGHT', 'TASKS', 'compact', 'RE
            'proposal_rates', 'calibrate', 'correct_targets', 'make_base', 'save_base', 'proposing_table',
            'solving_table']
 
-# %% ../nbs/09_bases.ipynb #93b10c51
+# %% ../nbs/09_bases.ipynb #b1e71f0f
 import json
 import math
 import time
@@ -32,7 +32,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedTokenize
 from .generator import LEVELS, anchor_set, generate, generate_problem, generate_word_problem, is_held_out, program_shape, word_anchor_set
 from .problems import KINDS, TEMPLATES, FormatError, Problem, Template
 
-# %% ../nbs/09_bases.ipynb #b99d1208
+# %% ../nbs/09_bases.ipynb #55abe77d
 TINY = Path(__file__).parent / "data" / "tiny" if "__file__" in globals() else Path("../populora/data/tiny")
 
 @dataclass
@@ -50,7 +50,7 @@ def _template(folder: Path, tokenizer, name: str | None) -> Template:
     if name not in TEMPLATES: raise ValueError(f"template={name!r}: must be one of {', '.join(TEMPLATES)}")
     return TEMPLATES[name]
 
-# %% ../nbs/09_bases.ipynb #13604c82
+# %% ../nbs/09_bases.ipynb #b862bd69
 @contextmanager
 def quiet():
     "No progress bars of transformers inside."
@@ -88,7 +88,7 @@ def load_base(
     if tokenizer.pad_token_id is None: tokenizer.pad_token = tokenizer.eos_token
     return Base(name, model.to(device).eval().requires_grad_(False), tokenizer, _template(Path(where), tokenizer, template))
 
-# %% ../nbs/09_bases.ipynb #a9301940
+# %% ../nbs/09_bases.ipynb #5bdb1785
 COMPLETION_WEIGHT = {"calls": 1.0, "code_o": 1.0, "code_i": 1.0, "code_f": 0.5, "propose code_o": 0.4, "propose code_i": 0.4, "propose code_f": 0.4,
                      "word": 1.0, "solver": 0.3, "propose word": 0.2}
 PROMPT_WEIGHT = 0.05
@@ -128,7 +128,7 @@ def solving_documents(
     return [Document("calls", g.level, f"calls\n{g.program}\n", calls), Document("code_o", g.level, compact.solve(o), o.outputs[0]),
             Document("code_i", g.level, compact.solve(i), i.inputs[0]), Document("code_f", g.level, compact.solve(f), g.program)]
 
-# %% ../nbs/09_bases.ipynb #fd738f03
+# %% ../nbs/09_bases.ipynb #3620f4f8
 REFERENCES = (0.5, 0.2, 0.15, 0.15)  # how often a training prompt shows 0, 1, 2 or 3 references
 
 def _pick(recent, count, rng): return [recent[i] for i in rng.choice(len(recent), size=min(count, len(recent)), replace=False)] if recent else []
@@ -161,7 +161,7 @@ def word_documents(
             Document("solver", w.level, compact.write_solver(w.question), w.solver),
             Document("propose word", w.level, asked, f"{w.question}\n{w.answer}")]
 
-# %% ../nbs/09_bases.ipynb #96d50d1b
+# %% ../nbs/09_bases.ipynb #f062a771
 START, END, PAD = "<|start|>", "<|end|>", "<|pad|>"
 
 def train_tokenizer(
@@ -177,7 +177,7 @@ def train_tokenizer(
                                                         initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
     return PreTrainedTokenizerFast(tokenizer_object=core, bos_token=START, eos_token=END, pad_token=PAD, padding_side="left", model_max_length=1024)
 
-# %% ../nbs/09_bases.ipynb #73174307
+# %% ../nbs/09_bases.ipynb #2344e63a
 @dataclass
 class Corpus:
     "Tokenised documents in one flat array."
@@ -211,7 +211,7 @@ def encode_documents(
     return Corpus(np.concatenate(ids), np.concatenate(weights), np.concatenate([[0], np.cumsum(lengths)]),
                   np.array([TASKS.index(d.task) for d in kept], dtype=np.uint8), np.array([d.level for d in kept], dtype=np.uint8), TASKS)
 
-# %% ../nbs/09_bases.ipynb #56b3fa60
+# %% ../nbs/09_bases.ipynb #fe37337d
 def stream(
     corpus: Corpus,
     rates: dict, # (task, level) or task -> how often a document of that kind is used; 1 when absent
@@ -228,7 +228,7 @@ def stream(
     index = index[: len(index) // block * block].reshape(-1, block)
     return torch.from_numpy(corpus.ids[index].astype(np.int32)), torch.from_numpy(corpus.weights[index])
 
-# %% ../nbs/09_bases.ipynb #6502646d
+# %% ../nbs/09_bases.ipynb #0f7cd4f2
 def make_documents(
     n: int, # how many programs; there is one word problem for every two
     seed, # an int or a sequence of ints
@@ -270,7 +270,7 @@ def build_corpus(
     return Corpus(*(np.concatenate([getattr(c, k) for c in corpora]) for k in ("ids", "weights")), starts,
                   *(np.concatenate([getattr(c, k) for c in corpora]) for k in ("tasks", "levels")), TASKS, set().union(*(s for _, s in parts)))
 
-# %% ../nbs/09_bases.ipynb #1825cfeb
+# %% ../nbs/09_bases.ipynb #bff4fdcd
 @dataclass
 class BaseConfig:
     "The recipe of the embedded base."
@@ -305,7 +305,7 @@ def _loss(model, ids, weights): # weighted mean of the next-token losses
     weights = weights[:, 1:].flatten().float()
     return (losses * weights).sum() / weights.sum()
 
-# %% ../nbs/09_bases.ipynb #ce083aeb
+# %% ../nbs/09_bases.ipynb #29e6b94e
 def _optimizer(model, config):
     decay = [p for n, p in model.named_parameters() if p.ndim == 2 and "embed" not in n]
     rest = [p for n, p in model.named_parameters() if p.ndim < 2 or "embed" in n]
@@ -339,12 +339,13 @@ def pretrain(
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
+        for p in model.parameters(): torch.autograd.graph.increment_version(p) # the fused optimizer does not count its writes
         optimizer.zero_grad(set_to_none=True)
         if started is None: started = time.monotonic()
         if step % 100 == 0 or step == last - 1: log({"step": step, "loss": round(loss.item(), 4), "progress": round(progress, 4)})
     return optimizer
 
-# %% ../nbs/09_bases.ipynb #02440a9b
+# %% ../nbs/09_bases.ipynb #28bc5077
 def wilson(successes: int, n: int, z: float = 1.96) -> tuple[float, float]:
     "The Wilson score interval of a proportion; (0, 1) when nothing was counted."
     if not n: return 0.0, 1.0
@@ -377,7 +378,7 @@ def complete(
         for j, i in enumerate(chosen): texts[i] = done[j * n : (j + 1) * n]
     return texts
 
-# %% ../nbs/09_bases.ipynb #4036866c
+# %% ../nbs/09_bases.ipynb #600ba548
 def _judge(base, box, problems, texts): # bool (problems, k): parsed, then checked
     jobs, places, right = [], [], np.zeros((len(problems), len(texts[0]) if texts else 0), dtype=bool)
     for i, (problem, row) in enumerate(zip(problems, texts)):
@@ -408,7 +409,7 @@ def word_matrix(base: Base, words: list, k: int = 1, temperature: float = 0.0, s
     texts = complete(base, [base.template.solve_word(w.question) for w in words], k, temperature, seed=seed)
     return np.array([[t.strip().split("\n")[-1].strip() == str(w.answer) for t in row] for w, row in zip(words, texts)])
 
-# %% ../nbs/09_bases.ipynb #3c36a4b7
+# %% ../nbs/09_bases.ipynb #279fd5fc
 def level_weights(slope: float) -> list[float]: # mean 1
     "Weights of levels 1 to 5 that fall by exp(-slope) a level."
     w = np.exp(-slope * np.array(LEVELS))
@@ -426,7 +427,7 @@ def proposal_weights(
         low, high = (low, middle) if np.mean(np.multiply(level_weights(middle), accuracy)) > target else (middle, high)
     return level_weights(high)
 
-# %% ../nbs/09_bases.ipynb #a2e120c0
+# %% ../nbs/09_bases.ipynb #1ad61c28
 def propose(
     base: Base,
     box, # a `Sandbox`
@@ -460,7 +461,7 @@ def own_problems(
     verdicts["code_f"] = propose(base, box, "code_f", n, programs=[pool[i % len(pool)].program for i in range(n)], seed=seed + 2) if pool else []
     return verdicts
 
-# %% ../nbs/09_bases.ipynb #02006a69
+# %% ../nbs/09_bases.ipynb #e87873f4
 DECODINGS = {"greedy": 0.0, "T=1": 1.0}
 
 def _counts(right): return [int(right.sum()), int(right.size)]
@@ -499,7 +500,7 @@ def measure_solving(
         table[f"anchor {decoding} word"] = {level: _counts(right[levels == level]) for level in LEVELS}
     return table
 
-# %% ../nbs/09_bases.ipynb #66f844e0
+# %% ../nbs/09_bases.ipynb #9df6bbfa
 def measure_proposing(
     base: Base,
     box, # a `Sandbox`
@@ -524,7 +525,7 @@ def measure_proposing(
         table[f"pass@{k} {kind}"] = [int((rate > 0).sum()), len(rate)]
     return table
 
-# %% ../nbs/09_bases.ipynb #ffe85801
+# %% ../nbs/09_bases.ipynb #17268951
 NEAR = 0.9
 
 def is_near(program: str, references) -> bool: # references: programs
@@ -544,7 +545,7 @@ def measure_references(base: Base, box, n: int = 1_500, kind: str = "code_i", se
     return {"with references": repeats(propose(base, box, kind, n, references=triples, seed=seed + 1)),
             "without": repeats(propose(base, box, kind, n, seed=seed + 2))}
 
-# %% ../nbs/09_bases.ipynb #d41b8c71
+# %% ../nbs/09_bases.ipynb #e8b298b5
 RATES = {"calls": 0.5, "code_i": 2.0, "code_f": 1.5, "propose code_o": 0.6, "propose code_i": 0.6, "propose code_f": 0.4, "propose word": 0.3}
 TARGET = 0.62  # solve rate aimed at before the learning rate has fallen; the last part of training adds a few points
 
@@ -570,7 +571,7 @@ def correct_targets(base: Base, box, targets: dict, n: int = 500, seed: int = 0)
         if problems: new[kind] = float(np.clip(targets[kind] + TARGET - solve_matrix(base, box, problems, 8, seed=seed).mean(), 0.3, 0.95))
     return new
 
-# %% ../nbs/09_bases.ipynb #717f9035
+# %% ../nbs/09_bases.ipynb #958b9bff
 def make_base(
     folder, # where the model goes
     config: BaseConfig,
@@ -614,7 +615,7 @@ def save_base(base: Base, folder, config: BaseConfig):
     base.tokenizer.save_pretrained(folder)
     (folder / "populora.json").write_text(json.dumps({"template": base.template.name, "recipe": asdict(config)}, indent=1) + "\n")
 
-# %% ../nbs/09_bases.ipynb #cc860633
+# %% ../nbs/09_bases.ipynb #75af9781
 def _share(count, n): low, high = wilson(count, n); return f"{100 * count / n:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 def proposing_table(measured: dict) -> str: # Markdown

@@ -13,7 +13,7 @@ __all__ = ['SETTER', 'ASK', 'REASON', 'DOMAINS', 'logger', 'CHALLENGER', 'SOLVER
            'calibrate', 'start_loop', 'loop_headline', 'run_challenger', 'iteration_means', 'iteration_table',
            'rounded', 'compact_iterations', 'record_iterations']
 
-# %% ../nbs/15_challenger.ipynb #20115192
+# %% ../nbs/15_challenger.ipynb #cb20862c
 import json
 import logging
 import math
@@ -45,7 +45,7 @@ from .runs import ChallengerConfig, RewardConfig, derive_seed, flatten, named_rn
 from .training import Row, Session, Stopwatch, build_session, experiences, mean, role_record, run_loop, sampling
 from .verifier import Sandbox
 
-# %% ../nbs/15_challenger.ipynb #a8ce4bda
+# %% ../nbs/15_challenger.ipynb #384bf43b
 @dataclass
 class Question:
     "One question, from the words of the challenger to its reward."
@@ -72,7 +72,7 @@ class Question:
     def valid(self) -> bool | None: # None: the infrastructure failed
         return None if self.reason == "infrastructure" else self.reason is None
 
-# %% ../nbs/15_challenger.ipynb #d907649d
+# %% ../nbs/15_challenger.ipynb #f052d5d2
 SETTER = (
     "You set problems for a mathematics competition. First think privately: choose any field of mathematics and design a new problem that is hard; "
     "fewer than a third of strong high-school students should solve it. Do not use a well-known problem. Then write exactly two things and nothing "
@@ -104,12 +104,12 @@ class BoxedForms:
         turns = [{"role": role, "content": content} for role, content in zip(("system", "user"), prompt)]
         return list(tokenizer(tokenizer.apply_chat_template(turns, add_generation_prompt=True, tokenize=False), add_special_tokens=False).input_ids)
 
-# %% ../nbs/15_challenger.ipynb #a37fce4b
+# %% ../nbs/15_challenger.ipynb #4431568a
 def boxed_relation() -> Callable[[str, str], bool]:
     "When two boxed answers are the same: with algebra where math-verify is installed."
     return partial(same_answer, equivalent=Algebra()) if find_spec("math_verify") else same_answer
 
-# %% ../nbs/15_challenger.ipynb #b19abefb
+# %% ../nbs/15_challenger.ipynb #41bc12a9
 class WordDomain:
     "Word problems: the embedded base's own forms, or boxed answers."
     kind = "word"
@@ -154,7 +154,7 @@ class WordDomain:
     def anchor(self, per_cell: int) -> list[tuple[str, str, int]]: # (question, answer, level)
         return [(item.problem.question, item.problem.answer, item.level) for item in word_anchor_set(per_cell)]
 
-# %% ../nbs/15_challenger.ipynb #badf71a1
+# %% ../nbs/15_challenger.ipynb #43f821bd
 class CodeDomain:
     "What does this program return? The verifier knows."
     kind = "code"
@@ -197,7 +197,7 @@ class CodeDomain:
 
     def well_formed(self, sample: Sample) -> bool: return self.answer(sample) is not None
 
-# %% ../nbs/15_challenger.ipynb #4333761a
+# %% ../nbs/15_challenger.ipynb #759585f9
 @patch
 def anchor(
     self: CodeDomain,
@@ -209,7 +209,7 @@ def anchor(
 
 DOMAINS = {"word": WordDomain, "code": CodeDomain}
 
-# %% ../nbs/15_challenger.ipynb #fef5991a
+# %% ../nbs/15_challenger.ipynb #2c44fa31
 class RuleAbstraction:
     "Solver programs of questions in the generator's language; other questions stay as they are."
 
@@ -251,7 +251,7 @@ def make_encoder(
     "The encoder that a configuration names."
     return hashed_encoder if options.encoder == "hashed" else SentenceEncoder(options.encoder, device=device)
 
-# %% ../nbs/15_challenger.ipynb #9cef4584
+# %% ../nbs/15_challenger.ipynb #979655bd
 class Similarity:
     "How alike questions are: for the reward by the switches, for the record always by SAM."
 
@@ -290,7 +290,7 @@ class Similarity:
             if self.options.symmetrize == "mean": similarity = (similarity + bleu_scores(old, new).T) / 2
         return similarity.max(1), similarity.mean(1)
 
-# %% ../nbs/15_challenger.ipynb #10e4463f
+# %% ../nbs/15_challenger.ipynb #686a2f0a
 def memory_penalty(
     largest: np.ndarray, # (n,) P_max
     average: np.ndarray, # (n,) P_mean
@@ -301,7 +301,7 @@ def memory_penalty(
     first = options.gamma * np.maximum(0, largest - thresholds.tau_max) * options.map_max
     return first + (1 - options.gamma) * np.maximum(0, average - thresholds.tau_mean) * options.map_mean
 
-# %% ../nbs/15_challenger.ipynb #42baebef
+# %% ../nbs/15_challenger.ipynb #90cc5fe4
 logger = logging.getLogger("populora")
 CHALLENGER, SOLVER, REFERENCE = "challenger", "solver", "reference"
 KEPT = ("id", "text", "label", "truth", "procedure", "skill", "consistency")   # fields of a question that a checkpoint keeps
@@ -331,7 +331,7 @@ class Loop:
         "A question from a checkpoint or from memory."
         return Question(**entry, ids=self.domain.ask(entry["text"]))
 
-# %% ../nbs/15_challenger.ipynb #2f05cd2a
+# %% ../nbs/15_challenger.ipynb #5c664c7c
 @patch
 def save(
     self: Loop,
@@ -358,7 +358,7 @@ def load(
     self.sets = {int(k): [self.restore(entry) for entry in held] for k, held in state["sets"].items()}
     self.pending, self.thresholds, self.similarity.sam.codes = state["pending"], Thresholds(**state["thresholds"]), state["codes"]
 
-# %% ../nbs/15_challenger.ipynb #6d05b77a
+# %% ../nbs/15_challenger.ipynb #6e427cf0
 def build_loop(
     config: ChallengerConfig,
     box: Sandbox,
@@ -379,7 +379,7 @@ def build_loop(
             for i, (text, truth, level) in enumerate(domain.anchor(config.measures.anchor_per_cell) if config.measures.anchor_per_cell else [])]
     return Loop(session, domain, similarity, memory, thresholds, Path(folder)/"solvers", exam)
 
-# %% ../nbs/15_challenger.ipynb #5b4e51e9
+# %% ../nbs/15_challenger.ipynb #7d5069e4
 def write_questions(
     loop: Loop,
     step: int,
@@ -418,7 +418,7 @@ def label_accuracy(
     "Share of labels that are true, where the truth is known; no label is wrong."
     return mean(q.label is not None and loop.domain.same(q.label, q.truth) for q in questions if q.truth is not None)
 
-# %% ../nbs/15_challenger.ipynb #c95378b5
+# %% ../nbs/15_challenger.ipynb #f9c5e97b
 def fine(
     loop: Loop,
     questions: Sequence[Question],
@@ -444,7 +444,7 @@ def fine(
         report["positive"] = float((remembered > 0).mean())
     return report | warn_constant(loop, whole)
 
-# %% ../nbs/15_challenger.ipynb #822cdeef
+# %% ../nbs/15_challenger.ipynb #e447f80f
 def warn_constant(
     loop: Loop,
     penalty: np.ndarray, # (n,) of the valid questions
@@ -470,7 +470,7 @@ def pay(
         uncertain = uncertainty_reward(q.consistency, options.scale) if q.valid else None
         q.reward = challenger_reward(q.valid, uncertain, q.repetition or 0.0, q.memory or 0.0, options.alpha, options.beta)
 
-# %% ../nbs/15_challenger.ipynb #4859e323
+# %% ../nbs/15_challenger.ipynb #67583056
 def begin_phase(
     loop: Loop,
     member: str, # who will be trained
@@ -493,14 +493,14 @@ def train_on(
         report = loop.session.learner.step(experiences([row for row in rows if row.group in part], RewardConfig(advantage="grpo")))
         if not start: check_gap(report, loop.session.base.model.dtype)
         reports += list(report.values())
-        loop.session.budget.steps([member] * len(report))
+        loop.session.budget.steps([name for name, numbers in report.items() if numbers["updated"]])
     record = {name: mean(report.get(name) for report in reports) for name in ("loss", "grad_norm", "logprob_gap", "clip_fraction")}
     record["ratio_max"] = max((report["ratio_max"] for report in reports if report.get("ratio_max") is not None), default=None)
     zero = frac_zero_groups([row.reward for row in rows], [row.group for row in rows]) if rows else None
     return {"member": member, "version": loop.population.ref(member).version, **role_record(rows), **record, "frac_zero_groups": zero,
-            "sequences": len(rows), "updates": len(reports)}
+            "sequences": len(rows), "updates": sum(report["updated"] for report in reports)}
 
-# %% ../nbs/15_challenger.ipynb #4a8b91f1
+# %% ../nbs/15_challenger.ipynb #1f4366aa
 def challenger_step(
     loop: Loop,
     step: int,
@@ -535,7 +535,7 @@ def question_record(
     names = ("id", "skill", "reason", "consistency", "label", "truth", "procedure", "stated", "reward", "repetition", "p_max", "p_mean", "memory")
     return {"step": step, "iteration": iteration, "phase": phase, "question": q.text, **{name: getattr(q, name) for name in names}}
 
-# %% ../nbs/15_challenger.ipynb #3119777f
+# %% ../nbs/15_challenger.ipynb #4279bd14
 def verdict(
     q: Question, # voted on
     options, # CurriculumConfig
@@ -550,7 +550,7 @@ def verdict(
     if in_zone(q.consistency, options.low, options.high): return None
     return "too_hard" if q.consistency < options.low else "too_easy"
 
-# %% ../nbs/15_challenger.ipynb #35e45e16
+# %% ../nbs/15_challenger.ipynb #730a8911
 def make_judge(
     loop: Loop,
 ) -> Callable: # pairs of question texts -> True, False or None
@@ -591,7 +591,7 @@ def curriculum_record(
             "stated_accuracy": mean(loop.domain.same(q.stated, q.truth) for q in valid if q.truth is not None and q.stated is not None),
             "procedures": dict(sorted(procedures.items()))}
 
-# %% ../nbs/15_challenger.ipynb #c3290334
+# %% ../nbs/15_challenger.ipynb #c4c257a5
 def curriculum_step(
     loop: Loop,
     step: int,
@@ -623,7 +623,7 @@ def curriculum_step(
     return {"metrics": [{**place, "member": None, "budget": loop.session.budget.state_dict()}],
             "problems": [question_record(q, step, iteration, "curriculum") for q in questions], "timings": [{"step": step, "seconds": watch.total()}]}
 
-# %% ../nbs/15_challenger.ipynb #96f6b9c2
+# %% ../nbs/15_challenger.ipynb #b52bbe22
 def deal(
     items: Sequence,
     size: int, # items wanted
@@ -649,7 +649,7 @@ def solver_batch(
     new = deal(loop.curriculum, options.prompts - len(old), index, seed, iteration, "new")
     return new + old, len(old)
 
-# %% ../nbs/15_challenger.ipynb #8d2b3efd
+# %% ../nbs/15_challenger.ipynb #e0e761c6
 def solver_step(
     loop: Loop,
     step: int,
@@ -678,7 +678,7 @@ def solver_step(
     return {"metrics": [{**place, **trained, "solver": numbers, "budget": loop.session.budget.state_dict()}],
             "timings": [{"step": step, "seconds": watch.total()}]}
 
-# %% ../nbs/15_challenger.ipynb #7e20e753
+# %% ../nbs/15_challenger.ipynb #6719bb06
 def examine(
     loop: Loop,
     member: str | None, # who answers; None is the base
@@ -723,7 +723,7 @@ def pass_rates(
             cells.append([solver, held, mean(rates), len(rates)])
     return cells
 
-# %% ../nbs/15_challenger.ipynb #1900d3cf
+# %% ../nbs/15_challenger.ipynb #b0f6e3e4
 def finish_iteration(
     loop: Loop,
     step: int,
@@ -736,7 +736,7 @@ def finish_iteration(
               "anchor": anchor_record(loop, SOLVER), "pass_rates": pass_rates(loop, iteration), "memory": {"entries": len(loop.memory)}}
     return {**record, "budget": loop.session.budget.state_dict()}
 
-# %% ../nbs/15_challenger.ipynb #c66c363f
+# %% ../nbs/15_challenger.ipynb #9ca85a61
 ABLATIONS = { # row of R-Diverse's table 2 -> what it switches off
     "full": (),
     "without P_max": ("penalties.map_max=false",),
@@ -761,7 +761,7 @@ def variant_of(
         if all(flat[option] == changed.get(option, plain[option]) for option in names): return name
     return "other"
 
-# %% ../nbs/15_challenger.ipynb #68aa8486
+# %% ../nbs/15_challenger.ipynb #6d427a16
 def place_of(
     schedule, # ScheduleSection
     step: int, # from 1
@@ -784,7 +784,7 @@ def loop_step(
     if step % loop.config.run.phase_steps == 0: records["iterations"] = [finish_iteration(loop, step, iteration)]
     return records
 
-# %% ../nbs/15_challenger.ipynb #66c4d7fa
+# %% ../nbs/15_challenger.ipynb #cf3e311e
 def calibrate(
     loop: Loop,
 ):
@@ -809,7 +809,7 @@ def start_loop(
     return {"metrics": [{**place, "phase": "start", "index": 0, "thresholds": asdict(loop.thresholds), "budget": budget}], "iterations": [first],
             "timings": [{"step": 0, "seconds": watch.total()}]}
 
-# %% ../nbs/15_challenger.ipynb #f71359fa
+# %% ../nbs/15_challenger.ipynb #48778ca4
 def loop_headline(
     records: dict, # log -> records of a step
 ) -> dict: # name -> number
@@ -831,7 +831,7 @@ def run_challenger(
     def build(config, box): return build_loop(config, box, run_dir, base, engine)
     return run_loop(config, run_dir, resume, build, loop_step, start_loop, loop_headline)
 
-# %% ../nbs/15_challenger.ipynb #f96adfe0
+# %% ../nbs/15_challenger.ipynb #d537bdff
 MEASURES = { # row of the table -> where it stands in iterations.jsonl
     "cross-iteration repetition, max": ("diversity", "cross_max"), "cross-iteration repetition, mean": ("diversity", "cross_mean"),
     "cross-iteration repetition, max, fixed memory": ("diversity", "cross_fixed"),
@@ -865,7 +865,7 @@ def iteration_table(
         rows.append(f"| {measure} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
-# %% ../nbs/15_challenger.ipynb #9c82ea7b
+# %% ../nbs/15_challenger.ipynb #dd926ebb
 COMPACT = { # part of a line of iterations.jsonl -> what is kept of it; None: all
     "anchor": ("greedy", "sampled", "n"), "curriculum": ("questions", "valid_rate", "kept", "consistency", "label_accuracy", "label_accuracy_all"),
     "diversity": None, "pass_rates": None}

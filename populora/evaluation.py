@@ -5,16 +5,16 @@
 # %% auto #0
 __all__ = ['ROOM', 'DRAWS', 'BEST', 'MATHS', 'AVERAGES', 'TABLE_COLUMNS', 'R_DIVERSE_TABLE_1', 'R_DIVERSE_TABLE_2', 'COUNTS',
            'WORKED', 'GROUPS', 'TAIL', 'NOTES', 'sample_key', 'Log', 'How', 'spread', 'encode_prompt', 'Task',
-           'turn_end', 'make_task', 'missing', 'as_records', 'calls', 'sample_task', 'score_records', 'score_task',
-           'pass_at_k', 'Estimate', 'resampled_means', 'estimate', 'chance_level', 'at_floor', 'Result', 'make_result',
-           'mcnemar', 'holm', 'Comparison', 'compare', 'population_rows', 'average', 'Published', 'published_rows',
-           'Table', 'cell', 'result_rows', 'to_csv', 'values_for_averages', 'score_line', 'population_lines',
-           'size_line', 'group_table', 'comparison_table', 'detail_table', 'breakdown_table', 'Leak', 'words', 'grams',
-           'form', 'item_texts', 'leaks', 'find_benchmarks', 'weights_hash', 'member_hash', 'changed',
-           'EvaluationFolder', 'read_results', 'describe_run', 'evaluate', 'write_tables', 'find_adapters',
-           'load_members', 'run_evaluation', 'score_evaluation']
+           'make_task', 'missing', 'as_records', 'calls', 'sample_task', 'score_records', 'score_task', 'pass_at_k',
+           'Estimate', 'resampled_means', 'estimate', 'chance_level', 'at_floor', 'Result', 'make_result', 'mcnemar',
+           'holm', 'Comparison', 'compare', 'population_rows', 'average', 'Published', 'published_rows', 'Table',
+           'cell', 'result_rows', 'to_csv', 'values_for_averages', 'score_line', 'population_lines', 'size_line',
+           'group_table', 'comparison_table', 'detail_table', 'breakdown_table', 'Leak', 'words', 'grams', 'form',
+           'item_texts', 'leaks', 'find_benchmarks', 'weights_hash', 'member_hash', 'changed', 'EvaluationFolder',
+           'read_results', 'describe_run', 'evaluate', 'write_tables', 'find_adapters', 'load_members',
+           'run_evaluation', 'score_evaluation']
 
-# %% ../nbs/16_evaluation.ipynb #9cc623e0
+# %% ../nbs/16_evaluation.ipynb #4dc91bdc
 import ast
 import csv
 import difflib
@@ -38,10 +38,10 @@ from .benchmarks import BENCHMARKS, Benchmark, DataError, Item, evaluation_box, 
 from .engines import choose_engine
 from .generator import program_shape
 from .lora import LoraPopulation, load_adapter
-from .rollouts import Request
+from .rollouts import Request, turn_end
 from .runs import derive_seed, environment, hold_folder, named_rng, read_json, read_log, to_json, write_aside
 
-# %% ../nbs/16_evaluation.ipynb #e75c253b
+# %% ../nbs/16_evaluation.ipynb #6b604663
 def sample_key(
     record: Mapping,  # a line of samples.jsonl or scores.jsonl
 ) -> tuple:  # benchmark, item, member, sample
@@ -72,7 +72,7 @@ class Log:
 
     def close(self) -> None: self.file.close()
 
-# %% ../nbs/16_evaluation.ipynb #c19b2407
+# %% ../nbs/16_evaluation.ipynb #b52f85ee
 ROOM = 256  # tokens that an answer must be able to have (fewer where the benchmark allows fewer)
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def spread(
     if limit is None or limit >= len(items): return list(items)
     return [items[i * len(items) // limit] for i in range(limit)]
 
-# %% ../nbs/16_evaluation.ipynb #b67e1a9f
+# %% ../nbs/16_evaluation.ipynb #42239b75
 def encode_prompt(
     base: Base,  # its tokenizer and template
     prompt: str | Sequence[Mapping],  # a text, or messages for the chat template
@@ -136,18 +136,7 @@ class Task:
         "Whether a prompt leaves room for an answer."
         return context is None or len(self.prompts[index]) + min(self.max_tokens, ROOM) <= context
 
-# %% ../nbs/16_evaluation.ipynb #2ea37d21
-def turn_end(
-    tokenizer,  # with a chat template, or without
-) -> tuple[str, ...]:  # stop texts: at most one
-    "What the chat template writes after a reply, unless that is the EOS."
-    if not getattr(tokenizer, "chat_template", None): return ()
-    talk = [{"role": "user", "content": "question"}, {"role": "assistant", "content": "the-reply"}]
-    mark = tokenizer.apply_chat_template(talk, tokenize=False).rpartition("the-reply")[2].strip()
-    eos = tokenizer.eos_token or ""
-    return () if not mark or (eos and mark.startswith(eos)) else (mark,)
-
-# %% ../nbs/16_evaluation.ipynb #0d8be5c4
+# %% ../nbs/16_evaluation.ipynb #ef4db22c
 def make_task(
     benchmark: Benchmark,
     base: Base,
@@ -180,7 +169,7 @@ def facts(self: Task) -> dict:
     prints = {"items": len(self.items), "prompts": hashlib.sha256(text.encode()).hexdigest()[:16]}
     return {name: getattr(self, name) for name in names} | about | prints
 
-# %% ../nbs/16_evaluation.ipynb #519a814b
+# %% ../nbs/16_evaluation.ipynb #d0fdd768
 def missing(
     task: Task,
     members: Sequence[str | None],  # None is the base
@@ -205,7 +194,7 @@ def as_records(
     if samples is None: return [key | dict(sample=0) | size | dict(tokens=0, stop="context", text=None)]
     return [key | dict(sample=i) | size | dict(tokens=len(s.ids), stop=s.stop, text=s.text) for i, s in enumerate(samples)]
 
-# %% ../nbs/16_evaluation.ipynb #07382b98
+# %% ../nbs/16_evaluation.ipynb #ca9a819f
 def calls(
     task: Task,
     asked: Sequence[tuple[int, str | None]],  # (index of the item, member), long prompts first
@@ -221,7 +210,7 @@ def calls(
         out[-1].append((i, member))
     return out
 
-# %% ../nbs/16_evaluation.ipynb #4b228258
+# %% ../nbs/16_evaluation.ipynb #1bfdbbe5
 def sample_task(
     task: Task,
     engine,  # a rollout engine
@@ -244,7 +233,7 @@ def sample_task(
         if progress is not None: progress(done, len(asked))
     return True
 
-# %% ../nbs/16_evaluation.ipynb #e1e03adc
+# %% ../nbs/16_evaluation.ipynb #d28f1f13
 def score_records(
     benchmark: Benchmark,
     items: Mapping[str, Item],  # by id
@@ -275,7 +264,7 @@ def score_task(
     todo = [r for key, r in mine if r["text"] is not None and key not in scores.records]
     for start in range(0, len(todo), batch): scores.add(score_records(benchmark, known, todo[start:start + batch], box))
 
-# %% ../nbs/16_evaluation.ipynb #6fd0871b
+# %% ../nbs/16_evaluation.ipynb #626c2df9
 def pass_at_k(
     n: int,  # samples
     c: int,  # right ones
@@ -286,7 +275,7 @@ def pass_at_k(
     if not 1 <= k <= n: raise ValueError(f"k={k}: must be in 1..{n}; draw more samples")
     return 1.0 - math.comb(n - c, k) / math.comb(n, k)
 
-# %% ../nbs/16_evaluation.ipynb #eda79b4a
+# %% ../nbs/16_evaluation.ipynb #e39c2f06
 DRAWS = 4000  # bootstrap resamples
 
 @dataclass(frozen=True)
@@ -320,7 +309,7 @@ def estimate(
     low, high = np.quantile(resampled_means(values, rng, draws), (.025, .975))
     return Estimate(mean, float(low), float(high), len(values))
 
-# %% ../nbs/16_evaluation.ipynb #0cb027c0
+# %% ../nbs/16_evaluation.ipynb #67ac0031
 def chance_level(
     items: Sequence[Item],
 ) -> float:  # expected score of a guess
@@ -335,7 +324,7 @@ def at_floor(
     "Whether a score cannot be told from guessing."
     return score.n == 0 or score.low <= chance
 
-# %% ../nbs/16_evaluation.ipynb #c9084b57
+# %% ../nbs/16_evaluation.ipynb #034b05fa
 @dataclass(frozen=True)
 class Result:
     "What one member did on one benchmark."
@@ -369,7 +358,7 @@ class Result:
         "Whether the score is one of the whole selection."
         return not self.unfit and not self.missing and len(self.items) > 0
 
-# %% ../nbs/16_evaluation.ipynb #73cc7ce9
+# %% ../nbs/16_evaluation.ipynb #085090dd
 @patch
 def over_fitting(self: Result, part: str | None = None) -> Estimate:
     "The score over the items that were asked, however few."
@@ -391,7 +380,7 @@ def floor(self: Result) -> bool:
     "Whether the score cannot be told from guessing."
     return at_floor(self.over_fitting(), self.chance)
 
-# %% ../nbs/16_evaluation.ipynb #7ea8473a
+# %% ../nbs/16_evaluation.ipynb #2e9397ae
 def make_result(
     benchmark: Benchmark,
     items: Sequence[Item],  # the selection
@@ -418,7 +407,7 @@ def make_result(
     return Result(benchmark.name, member, tuple(item.id for item in items), table(lambda s: s["correct"]), benchmark.metric, chance_level(items),
                   unfit, partial, unknown, sum(r["stop"] == "length" for r in texts), tokens, of or len(items), parts, labels)
 
-# %% ../nbs/16_evaluation.ipynb #10b3eea0
+# %% ../nbs/16_evaluation.ipynb #4afc51b5
 def mcnemar(
     wins: int,  # items that only the first got right
     losses: int,  # items that only the second got right
@@ -440,7 +429,7 @@ def holm(
         out[i] = worst
     return out
 
-# %% ../nbs/16_evaluation.ipynb #833ad8f1
+# %% ../nbs/16_evaluation.ipynb #4d6daa14
 @dataclass(frozen=True)
 class Comparison:
     "One member against a baseline on one benchmark."
@@ -474,7 +463,7 @@ def compare(
     p = min(1.0, 2 * (1 + min((means <= 0).sum(), (means >= 0).sum())) / (draws + 1))
     return Comparison(ours.benchmark, ours.member, theirs.member, float(gap.mean()), float(low), float(high), float(p), wins, losses, exact, len(gap))
 
-# %% ../nbs/16_evaluation.ipynb #5627dc2d
+# %% ../nbs/16_evaluation.ipynb #17d9bc19
 BEST = "best (picked on the test set)"
 
 def population_rows(
@@ -489,7 +478,7 @@ def population_rows(
     scores = sorted((r.score() for r in results), key=lambda e: e.value)
     return {"mean": mean, BEST: scores[-1], "worst": scores[0]}
 
-# %% ../nbs/16_evaluation.ipynb #31d2fc91
+# %% ../nbs/16_evaluation.ipynb #c7b3eb2e
 MATHS = ("aime24", "aime25", "amc23", "math500", "minerva", "gsm8k", "olympiadbench")
 AVERAGES = {  # name -> (title, parts, where the definition is from)
     "math_avg": ("Math AVG", MATHS, "R-Diverse, table 1: its values are the means of these seven; PopuLoRA has the same seven sets"),
@@ -517,7 +506,7 @@ def average(
     low, high = np.quantile(pair[1], (.025, .975))
     return Estimate(float(pair[0]), float(low), float(high), len(AVERAGES[name][1]))
 
-# %% ../nbs/16_evaluation.ipynb #373c42c0
+# %% ../nbs/16_evaluation.ipynb #6f962788
 @dataclass(frozen=True)
 class Published:
     "A row from a paper."
@@ -546,7 +535,7 @@ R_DIVERSE_TABLE_1 = """
 R_DIVERSE_TABLE_2 = {"without MAP": 49.62, "without P_max and P_mean": 49.88, "without memory replay": 51.18, "without SAM": 50.50,
                      "without representation abstraction": 50.79, "without embedding similarity": 51.05}
 
-# %% ../nbs/16_evaluation.ipynb #800f8e22
+# %% ../nbs/16_evaluation.ipynb #5e115be2
 def published_rows() -> tuple[Published, ...]:
     "Every published row that could be read, with its source."
     one = "R-Diverse, table 1 (arXiv 2602.13103; read from the image in the authors' repository); greedy pass@1, AMC and AIME mean@32"
@@ -566,7 +555,7 @@ def published_rows() -> tuple[Published, ...]:
     rows.append(Published("single-agent AZR (one LoRA)", "Qwen2.5-Coder-7B", {"aime24": 36.6, "olympiadbench": 27.8}, digest, unsure))
     return tuple(rows)
 
-# %% ../nbs/16_evaluation.ipynb #cf0401fc
+# %% ../nbs/16_evaluation.ipynb #71e95d01
 @dataclass(frozen=True)
 class Table:
     "A table for people."
@@ -597,7 +586,7 @@ def cell(
     if score is None or score.n == 0: return "n/a"
     return f"{100 * score.value:.1f}{'°' if floor else ''}" + (f" [{100 * score.low:.1f}, {100 * score.high:.1f}]" if interval else "")
 
-# %% ../nbs/16_evaluation.ipynb #25efe87e
+# %% ../nbs/16_evaluation.ipynb #94acb2a0
 COUNTS = ("items", "of", "unfit", "missing", "unknown", "cut")
 WORKED = "worked examples"  # LiveCodeBench without its official tests
 
@@ -625,7 +614,7 @@ def to_csv(
     writer.writerows({k: "" if v is None or v != v else v for k, v in row.items()} for row in rows)
     return out.getvalue()
 
-# %% ../nbs/16_evaluation.ipynb #c8b9582e
+# %% ../nbs/16_evaluation.ipynb #e1d3e6b2
 GROUPS = {"code": "Code", "maths": "Mathematics", "general": "General reasoning", "in_domain": "In-domain"}
 TAIL = {"code": ("code_avg",), "maths": ("math_avg", "azr_math"), "general": ("overall_avg", "azr_avg"), "in_domain": ()}
 
@@ -665,7 +654,7 @@ def population_lines(
         for line, score in zip(lines.values(), found): line.append(cell(score))
     return [(name, *cells) for name, cells in lines.items()]
 
-# %% ../nbs/16_evaluation.ipynb #5452a669
+# %% ../nbs/16_evaluation.ipynb #0efe46b9
 NOTES = ("° at the floor: the interval reaches down to what guessing gives. n/a: prompts exceed the context, or items are not finished, "
          "or a part of an average is missing. In brackets: 95 % interval, bootstrap over items.",
          "The best member of each column is picked on the test set and lies too high; compare the population mean.")
@@ -702,7 +691,7 @@ def group_table(
     sources = tuple(dict.fromkeys(f"Published: {row.source}." for row in beside))
     return Table(GROUPS[group], ("", *head), tuple(rows), (*NOTES[:2 if len(adapters) > 1 else 1], *sources))
 
-# %% ../nbs/16_evaluation.ipynb #c0144cb1
+# %% ../nbs/16_evaluation.ipynb #6fecea84
 def comparison_table(
     results: Sequence[Result],
     baseline: str | None = None,  # a member; None is the base
@@ -723,7 +712,7 @@ def comparison_table(
     head = ("benchmark", "member", "difference", "better / worse", "items", "p", "McNemar", "with Holm")
     return Table(f"Against {baseline or 'base'}", head, rows, (note,))
 
-# %% ../nbs/16_evaluation.ipynb #ab03ad9d
+# %% ../nbs/16_evaluation.ipynb #f6df7876
 def detail_table(
     results: Sequence[Result],
 ) -> Table:
@@ -750,7 +739,7 @@ def breakdown_table(
     head = ("part", "items", *(r.member or "base" for r in results))
     return Table(f"{results[0].benchmark} in parts", head, tuple(map(row, sorted(set(labels)))), (NOTES[0],))
 
-# %% ../nbs/16_evaluation.ipynb #be8b1765
+# %% ../nbs/16_evaluation.ipynb #6da4a1cf
 @dataclass(frozen=True)
 class Leak:
     "A generated text that a benchmark holds."
@@ -788,7 +777,7 @@ def form(
     if not any(isinstance(n, ast.FunctionDef) for n in tree.body) or sum(1 for _ in ast.walk(tree)) < least: return None
     return program_shape(ast.unparse(tree), keep_constants=True)
 
-# %% ../nbs/16_evaluation.ipynb #45a4799a
+# %% ../nbs/16_evaluation.ipynb #4889cd58
 def item_texts(
     item: Item,
 ) -> tuple[list[str], list[str]]:  # texts, programs
@@ -823,7 +812,7 @@ def leaks(
                 for index in sorted(indices): found.setdefault((index, name, item.id, rule), Leak(index, name, item.id, rule, evidence))
     return sorted(found.values(), key=lambda leak: (leak.index, leak.benchmark, leak.item, leak.rule))
 
-# %% ../nbs/16_evaluation.ipynb #deabb282
+# %% ../nbs/16_evaluation.ipynb #d40b171b
 def find_benchmarks(
     names: Sequence[str],  # benchmarks, groups, or "all"
     known: Mapping[str, Benchmark] = BENCHMARKS,
@@ -857,7 +846,7 @@ def member_hash(
     "A short hash of one member's adapter."
     return weights_hash({f"{layer} {side}": t for layer, pair in population.adapter(name).items() for side, t in zip("AB", pair)})
 
-# %% ../nbs/16_evaluation.ipynb #e29f37c4
+# %% ../nbs/16_evaluation.ipynb #bc906862
 def changed(
     old: Mapping,  # of evaluation.json
     new: Mapping,
@@ -872,7 +861,7 @@ def changed(
             elif was != now: return f"{part}.{name}: was {was!r}, now {now!r}"
     return None
 
-# %% ../nbs/16_evaluation.ipynb #facd9d8d
+# %% ../nbs/16_evaluation.ipynb #88eb265a
 class EvaluationFolder:
     "One evaluation on disk."
     def __init__(self,
@@ -896,7 +885,7 @@ class EvaluationFolder:
     def __exit__(self, *error):
         for file in (self.samples, self.scores, self.guard): file.close()
 
-# %% ../nbs/16_evaluation.ipynb #fc2e6e6a
+# %% ../nbs/16_evaluation.ipynb #0dbff500
 def read_results(
     folder: EvaluationFolder,
     data: str | None = None,  # folder with the data files; None: the hub
@@ -935,7 +924,7 @@ def describe_run(
     return {"base": about, "members": {name or "base": "" if name is None else member_hash(population, name) for name in members},
             "benchmarks": {task.benchmark.name: task.facts() for task in tasks}}
 
-# %% ../nbs/16_evaluation.ipynb #180da372
+# %% ../nbs/16_evaluation.ipynb #5cb58d54
 def evaluate(
     base: Base,
     engine,  # a rollout engine over the base or its population
@@ -966,7 +955,7 @@ def evaluate(
             if not finished: log(f"{task.benchmark.name}: the time was over with {left} answers to go; run it again to go on")
         return read_results(folder, data, box, {**BENCHMARKS, **{b.name: b for b in benchmarks}}, log) if score else []
 
-# %% ../nbs/16_evaluation.ipynb #76b3aa20
+# %% ../nbs/16_evaluation.ipynb #c094ccc2
 def write_tables(
     path: str | Path,  # a folder
     results: Sequence[Result],
@@ -984,7 +973,7 @@ def write_tables(
     write_aside(Path(path)/"results.csv", to_csv(result_rows(results)))
     return tables
 
-# %% ../nbs/16_evaluation.ipynb #d219851c
+# %% ../nbs/16_evaluation.ipynb #0971a3d2
 def find_adapters(
     paths: Sequence[str | Path],  # PEFT folders, or folders above them
 ) -> dict[str, Path]:  # member -> PEFT folder
@@ -1027,7 +1016,7 @@ def load_members(
     except ValueError: population.close(); raise
     return population
 
-# %% ../nbs/16_evaluation.ipynb #6168e9e7
+# %% ../nbs/16_evaluation.ipynb #9c6dfb94
 def run_evaluation(
     out: str | Path,  # the folder of this evaluation
     base_name: str = "tiny",  # for load_base
@@ -1054,7 +1043,7 @@ def run_evaluation(
     evaluate(base, sampler, out, chosen, members, data, how, batch=2 * max_rows, seconds=seconds, score=False, log=log)
     return score_evaluation(out, data, log=log) if score else []
 
-# %% ../nbs/16_evaluation.ipynb #87a97b39
+# %% ../nbs/16_evaluation.ipynb #d3e157a3
 def score_evaluation(
     out: str | Path,  # the folder of an evaluation
     data: str | None = None,  # folder with the data files; None: the hub

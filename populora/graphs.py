@@ -7,7 +7,7 @@ __all__ = ['KNOWN', 'STATIC_ROPE', 'why_not', 'Projection', 'project_together', 
            'Network', 'decoder_layer', 'Slots', 'cache_memory', 'size_up', 'apportion', 'Seats', 'GraphEngine',
            'load_kernels']
 
-# %% ../nbs/10b_graphs.ipynb #7c033a7a
+# %% ../nbs/10b_graphs.ipynb #5c889d93
 import math
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from .rollouts import Block, TorchEngine, Work, choose_tokens, full_context, record
 
-# %% ../nbs/10b_graphs.ipynb #c3d97ed3
+# %% ../nbs/10b_graphs.ipynb #56e9d9ed
 KNOWN = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
 STATIC_ROPE = ("default", "linear", "llama3", "yarn")  # angles that do not depend on the length of the text
 
@@ -40,7 +40,7 @@ def why_not(
     except ValueError as error: return str(error)
     return None
 
-# %% ../nbs/10b_graphs.ipynb #65474edd
+# %% ../nbs/10b_graphs.ipynb #71a1afb1
 @dataclass(frozen=True)
 class Projection:
     "Linear layers that read the same input."
@@ -63,7 +63,7 @@ def project_together(
     bias = torch.cat([p.bias if p.bias is not None else p.weight.new_zeros(p.out_features) for p in parts]).detach() if biased else None
     return Projection(tuple(layers), sizes, (torch.cat([p.weight.detach() for p in parts]),), (bias,))
 
-# %% ../nbs/10b_graphs.ipynb #c05f3299
+# %% ../nbs/10b_graphs.ipynb #f224ff0b
 def rotary_table(
     model: nn.Module,  # a known model
     context: int,  # positions
@@ -83,7 +83,7 @@ def rotate(
     "Turn queries or keys to their positions."
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin)
 
-# %% ../nbs/10b_graphs.ipynb #30c5f6f0
+# %% ../nbs/10b_graphs.ipynb #3f4a565b
 @dataclass(frozen=True)
 class DecoderLayer:
     "The weights of one decoder layer."
@@ -121,7 +121,7 @@ def decoder_layer(
     return DecoderLayer(take("self_attn", "q_proj", "k_proj", "v_proj"), take("self_attn", "o_proj"), take("mlp", "gate_proj", "up_proj"),
                         take("mlp", "down_proj"), (layer.input_layernorm.weight, layer.post_attention_layernorm.weight), head_norms)
 
-# %% ../nbs/10b_graphs.ipynb #6a6c64aa
+# %% ../nbs/10b_graphs.ipynb #64ecfbd4
 class Slots:
     "The state of all slots; every tensor keeps its shape and its place."
     def __init__(self,
@@ -160,14 +160,14 @@ def cache_memory(
     size = columns * 2 * network.kv_heads * network.head_dim
     return [torch.zeros(size, dtype=network.embed.dtype, device=network.embed.device) for _ in network.layers]
 
-# %% ../nbs/10b_graphs.ipynb #cc44133b
+# %% ../nbs/10b_graphs.ipynb #071a4049
 @patch
 def load_adapters(self: Slots,
     population,  # a LoraPopulation
     owners: Sequence[int | None],  # member index of each group, None for the base
 ) -> bool:  # whether anything was copied
     "Copy every group's adapter into place, if it is not there yet."
-    stamp = (tuple(owners), tuple(flat._version for flat in population.flats))
+    stamp = (tuple(owners), population.stamp())
     if stamp == self.loaded or not self.rank: return False
     device, r = self.token.device, self.rank
     own = torch.tensor([owner or 0 for owner in owners], device=device)
@@ -183,7 +183,7 @@ def load_adapters(self: Slots,
     self.loaded = stamp
     return True
 
-# %% ../nbs/10b_graphs.ipynb #c0c47ea8
+# %% ../nbs/10b_graphs.ipynb #0dbea1c1
 @patch
 def project(self: Slots,
     x: Tensor,  # (slots, d_in)
@@ -202,7 +202,7 @@ def project(self: Slots,
         for out, B in zip(outs, Bs, strict=True): out.view(self.groups, self.size, -1).baddbmm_(hidden, B, alpha=scale)
     return list(outs[0].split(p.sizes, -1)) if len(outs) < len(p.sizes) else outs
 
-# %% ../nbs/10b_graphs.ipynb #bf1cea21
+# %% ../nbs/10b_graphs.ipynb #50ab4949
 @patch
 def attend(self: Slots,
     layer: int,  # index
@@ -248,7 +248,7 @@ def logits(self: Slots,
         x, = self.project(gated(gate, up), 4 * i + 3, scale, residual=x)
     return net.head(F.rms_norm(x, x.shape[-1:], net.norm, net.eps))
 
-# %% ../nbs/10b_graphs.ipynb #b890ce74
+# %% ../nbs/10b_graphs.ipynb #d6f801b0
 @patch
 def step(self: Slots,
     length: int,  # columns to attend to
@@ -295,7 +295,7 @@ def run(self: Slots,
         else: self.step(*how)
     return [buffer[:steps].T.cpu().numpy() for buffer in (self.ids, self.logprobs, self.entropy)]
 
-# %% ../nbs/10b_graphs.ipynb #e1b1c840
+# %% ../nbs/10b_graphs.ipynb #26c306bf
 def size_up(
     n: float,  # positive
 ) -> int:
@@ -348,12 +348,12 @@ class Seats:
         self.line[slots] = lines
         return slots, lines
 
-# %% ../nbs/10b_graphs.ipynb #7e48071e
+# %% ../nbs/10b_graphs.ipynb #e49cd8f4
 class GraphEngine(TorchEngine):
     "Samples with a fixed-shape step for the decoders it knows; on CUDA the step is a captured graph."
     def __init__(self,
         population,  # a LoraPopulation, or a plain model (then every request's member is None)
-        tokenizer,  # decodes samples; gives the EOS id unless eos_ids does
+        tokenizer,  # decodes samples; says where a reply ends unless eos_ids does
         max_rows: int = 256,  # slots at most; further samples wait and move in as others end
         capture: bool | None = None,  # record graphs; None: on CUDA
         kernels: bool | None = None,  # use the kernels of notebook 10a; None: on CUDA, when they fit the model
@@ -395,7 +395,7 @@ def refresh(self: GraphEngine) -> Network:
         self.memory, self.stamp, self.network = [], stamp, Network(self.model, self.context, self.join_bytes)
     return self.network
 
-# %% ../nbs/10b_graphs.ipynb #27ddad6a
+# %% ../nbs/10b_graphs.ipynb #3b747492
 @patch
 def rows_at_most(self: GraphEngine,
     columns: int,  # cache columns of a slot
@@ -437,7 +437,7 @@ def slots_for(self: GraphEngine,
     slots.live.zero_()
     return slots, Seats(work, owners, size)
 
-# %% ../nbs/10b_graphs.ipynb #1b299d8e
+# %% ../nbs/10b_graphs.ipynb #786fbee2
 @patch
 def move_in(self: GraphEngine,
     work: Work,  # gets the first tokens
@@ -476,7 +476,7 @@ def seat(self: GraphEngine,
     if slots.rank: slots.load_adapters(self.population, [rank - 1 if rank else None for rank in seats.owner])
     for block, some, take in self.arrivals(work, lines): self.move_in(work, slots, block, some, take, np.array([where[i] for i in some.tolist()]))
 
-# %% ../nbs/10b_graphs.ipynb #9a9084b3
+# %% ../nbs/10b_graphs.ipynb #93041ef3
 @patch
 def finish(self: GraphEngine,
     work: Work,  # gets all its samples

@@ -8,7 +8,7 @@ __all__ = ['GROUPED_MM', 'ATTENTION', 'PLAIN', 'torch_rng', 'checked_pair', 'Ada
            'grouped_sums', 'add_grouped', 'add_lora', 'lora_gradients', 'MemberRef', 'Stack', 'window',
            'LoraPopulation', 'check_population', 'StackedLinear', 'save_adapter', 'check_config', 'load_adapter']
 
-# %% ../nbs/06_lora.ipynb #5059f51f
+# %% ../nbs/06_lora.ipynb #5a2d8a65
 import hashlib
 import json
 import math
@@ -30,7 +30,7 @@ from fastcore.basics import patch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-# %% ../nbs/06_lora.ipynb #bf2e01f1
+# %% ../nbs/06_lora.ipynb #b3b5c8ff
 def torch_rng(
     source: int | np.random.Generator | torch.Generator, # a seed, or a generator that gives one draw
     *labels: str | int | float | tuple | None, # what the stream is for
@@ -43,7 +43,7 @@ def torch_rng(
     digest = hashlib.sha256(repr((seed, *labels)).encode()).digest()
     return torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
 
-# %% ../nbs/06_lora.ipynb #d10ea673
+# %% ../nbs/06_lora.ipynb #7026a441
 def checked_pair(
     layer: str, # full module path, for the messages
     A: Tensor, # (r, d_in)
@@ -55,7 +55,7 @@ def checked_pair(
     dtype = torch.float64 if torch.float64 in (A.dtype, B.dtype) else torch.float32
     return tuple(t.detach().to("cpu", dtype, copy=True).contiguous() for t in (A, B))
 
-# %% ../nbs/06_lora.ipynb #a340778b
+# %% ../nbs/06_lora.ipynb #ad78ef03
 class Adapter(Mapping):
     "The LoRA factors of one member: layer path -> (A, B). Never changed in place; compares by value."
     __hash__ = None
@@ -81,7 +81,7 @@ class Adapter(Mapping):
         "The factor alpha / r that multiplies B A in the forward pass."
         return self.alpha / self.rank
 
-# %% ../nbs/06_lora.ipynb #bd11ae36
+# %% ../nbs/06_lora.ipynb #2db78e32
 @patch
 def __eq__(self: Adapter, other: object) -> bool:
     "Same layers, same alpha, same numbers."
@@ -113,7 +113,7 @@ def norm(self: Adapter,
     squares = [((B.double().T @ B.double()) * (A.double() @ A.double().T)).sum() for A, B in pairs]
     return math.sqrt(max(0.0, float(sum(squares))))
 
-# %% ../nbs/06_lora.ipynb #f2d06787
+# %% ../nbs/06_lora.ipynb #0d663f0e
 def init_factors(
     d_in: int, # columns of A
     d_out: int, # rows of B
@@ -126,7 +126,7 @@ def init_factors(
     nn.init.kaiming_uniform_(A, a=math.sqrt(5), generator=rng)
     return A.to(dtype), torch.zeros(d_out, rank, dtype=dtype)
 
-# %% ../nbs/06_lora.ipynb #7cad975f
+# %% ../nbs/06_lora.ipynb #1c70fda7
 def init_adapter(
     shapes: Mapping[str, tuple[int, int]], # layer path -> (d_in, d_out)
     rank: int, # of every layer
@@ -138,7 +138,7 @@ def init_adapter(
     return Adapter({layer: init_factors(d_in, d_out, rank, torch_rng(seed, "lora-init", *labels, layer))
                     for layer, (d_in, d_out) in shapes.items()}, alpha)
 
-# %% ../nbs/06_lora.ipynb #70384040
+# %% ../nbs/06_lora.ipynb #55ee5caa
 def find_targets(
     base: nn.Module, # the model
     targets: str | Sequence[str] = "all-linear", # "all-linear", or last parts of module paths, or full paths
@@ -162,7 +162,7 @@ def find_targets(
         if uses[id(module.weight)] > 1: raise ValueError(f"targets: {name} shares its weight with another module; leave it out")
     return chosen
 
-# %% ../nbs/06_lora.ipynb #325ea800
+# %% ../nbs/06_lora.ipynb #55478f86
 def check_target(
     want: str, # what the user asked for
     found: Sequence[tuple[str, nn.Module]], # the modules of that name
@@ -178,7 +178,7 @@ def check_target(
         kind = "the output head" if module is head else "an embedding" if isinstance(module, nn.Embedding) else f"a {type(module).__name__}"
         if name not in linear: raise ValueError(f"target {want!r}: {name} is {kind}, which carries no adapter; leave it out")
 
-# %% ../nbs/06_lora.ipynb #0544ec1d
+# %% ../nbs/06_lora.ipynb #4c20ebbf
 class RowPlan:
     "How the rows of one batch are grouped by member."
     def __init__(self,
@@ -218,7 +218,7 @@ class RowPlan:
         if key not in self.cache: self.cache[key] = torch.tensor([mine.stop for mine in self.slices(positions)], dtype=torch.int32, device=device)
         return self.cache[key]
 
-# %% ../nbs/06_lora.ipynb #adea013d
+# %% ../nbs/06_lora.ipynb #17e38680
 def grouped(
     x: Tensor, # (rows, ..., d)
     plan: RowPlan, # which row belongs to whom
@@ -291,7 +291,7 @@ def add_lora(
     add_grouped(out, hidden, B.transpose(1, 2), plan)
     return hidden
 
-# %% ../nbs/06_lora.ipynb #6b434341
+# %% ../nbs/06_lora.ipynb #46d40ec0
 def lora_gradients(
     grad: Tensor, # of the output (rows, ..., d_out)
     x: Tensor, # layer input (rows, ..., d_in)
@@ -306,7 +306,7 @@ def lora_gradients(
     of_hidden = grouped_product(grad, B, plan).mul_(scale)
     return grouped_sums(of_hidden, grouped(x, plan), plan), grouped_sums(grad, hidden, plan), of_hidden
 
-# %% ../nbs/06_lora.ipynb #e4aa3e19
+# %% ../nbs/06_lora.ipynb #715b75bf
 @dataclass(frozen=True)
 class MemberRef:
     "A member at one moment: changed weights have a new version, so nothing that caches by name can serve an old one."
@@ -315,7 +315,7 @@ class MemberRef:
 
     def __str__(self) -> str: return f"{self.name}-v{self.version}"
 
-# %% ../nbs/06_lora.ipynb #2854cb6e
+# %% ../nbs/06_lora.ipynb #68a30196
 @dataclass(eq=False)
 class Stack:
     "The adapters of all members on one target layer."
@@ -336,7 +336,7 @@ def window(
     middle, end = start + rank * d_in, start + rank * (d_in + d_out)
     return flat[:, start:middle].view(len(flat), rank, d_in), flat[:, middle:end].view(len(flat), d_out, rank)
 
-# %% ../nbs/06_lora.ipynb #614e63c1
+# %% ../nbs/06_lora.ipynb #5b1b8d82
 class LoraPopulation:
     "LoRA adapters of several members on one frozen base."
     def __init__(self,
@@ -375,7 +375,7 @@ class LoraPopulation:
     def __deepcopy__(self, memo):
         raise TypeError("a population cannot be copied with its base: copy the base before making the population, or call .close() first")
 
-# %% ../nbs/06_lora.ipynb #de64aa2a
+# %% ../nbs/06_lora.ipynb #e42719a0
 @patch
 def _allocate(self: LoraPopulation) -> None:
     "Make the flat masters and the windows of every layer, one matrix for each device and dtype."
@@ -397,7 +397,7 @@ def windows(self: LoraPopulation,
     "One layer's part of flat matrices."
     return window(flats[stack.flat], stack.start, self.rank, *self.shapes[stack.layer])
 
-# %% ../nbs/06_lora.ipynb #829ae5ad
+# %% ../nbs/06_lora.ipynb #8b46b2bd
 def check_population(
     base: nn.Module, # the model, without adapters
     names: Sequence[str], # different from each other, legal as folder names
@@ -415,7 +415,12 @@ def check_population(
     if any("lora_" in name for name, _ in base.named_modules()):
         raise ValueError("base: already carries PEFT layers; pass the plain model (peft_model.unload())")
 
-# %% ../nbs/06_lora.ipynb #2d14618c
+# %% ../nbs/06_lora.ipynb #16fa8505
+@patch
+def stamp(self: LoraPopulation) -> tuple[int, ...]: # PyTorch's counts of writes, then the members' versions
+    "Moves whenever the weights do; who keeps a copy of them compares."
+    return (*(flat._version for flat in self.flats), *self._versions.values())
+
 @patch
 @torch.inference_mode(False)  # made while sampling, the copy must still serve training
 @torch.no_grad()
@@ -423,8 +428,7 @@ def casts(self: LoraPopulation,
     dtype: torch.dtype, # compute dtype
 ) -> dict[str, tuple[Tensor, Tensor]]: # layer path -> A (M, r, d_in), B (M, d_out, r)
     "Everybody's factors in the compute dtype, up to date."
-    stamp = tuple(flat._version for flat in self.flats)
-    kept = self._casts.get(dtype)
+    stamp, kept = self.stamp(), self._casts.get(dtype)
     if kept is None:
         flats = [flat if flat.dtype == dtype else flat.to(dtype) for flat in self.flats]
         kept = self._casts[dtype] = [stamp, flats, {layer: self.windows(stack, flats) for layer, stack in self.stacks.items()}]
@@ -450,7 +454,7 @@ def factors(self: LoraPopulation,
         kept = plan.cache[stack.layer] = (stamp, tuple(t.index_select(0, plan.index("members", t.device)) for t in (A, B)))
     return kept[1]
 
-# %% ../nbs/06_lora.ipynb #5cffcfe3
+# %% ../nbs/06_lora.ipynb #131e83db
 @patch
 def _forward(self: LoraPopulation, stack: Stack, module: nn.Linear, x: Tensor) -> Tensor:
     "A target layer: the base's product, and each row's LoRA term inside of `rows`."
@@ -464,7 +468,7 @@ def _forward(self: LoraPopulation, stack: Stack, module: nn.Linear, x: Tensor) -
     add_lora(x.to(out.dtype), out, *self.factors(stack, plan, out.dtype), self.alpha / self.rank, plan)
     return out
 
-# %% ../nbs/06_lora.ipynb #4912792f
+# %% ../nbs/06_lora.ipynb #9b09af51
 class StackedLinear(torch.autograd.Function):
     "A linear layer with the adapters of several members, as one node of the graph."
     @staticmethod
@@ -489,7 +493,7 @@ class StackedLinear(torch.autograd.Function):
             of_x = of_x.to(x.dtype)
         return of_x, *population._collect(stack, plan, of_A, of_B), None, None, None, None
 
-# %% ../nbs/06_lora.ipynb #abfc26ab
+# %% ../nbs/06_lora.ipynb #d11cd60b
 @patch
 def _collect(self: LoraPopulation, stack: Stack, plan: RowPlan, of_A: Tensor, of_B: Tensor) -> tuple[Tensor | None, Tensor | None]:
     "Add the gradients of the members present to the flat gradients, or give them to autograd."
@@ -513,7 +517,7 @@ def collecting(self: LoraPopulation):
     try: yield flats
     finally: self._grads = None
 
-# %% ../nbs/06_lora.ipynb #2687eb39
+# %% ../nbs/06_lora.ipynb #96e9d222
 ATTENTION = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH] # kernels that take any shape at once
 
 @patch
@@ -543,7 +547,7 @@ def index(self: LoraPopulation,
     hint = f"did you mean {near[0]!r}?" if near else f"choose from {list(self.names)}"
     raise KeyError(f"member {name!r}: not in the population; {hint}")
 
-# %% ../nbs/06_lora.ipynb #cf7eabc9
+# %% ../nbs/06_lora.ipynb #02c2e931
 @patch
 def ref(self: LoraPopulation,
     name: str, # a member
@@ -568,7 +572,7 @@ def on_replace(self: LoraPopulation,
     "Ask to be told when a member is replaced."
     self._listeners.append(callback)
 
-# %% ../nbs/06_lora.ipynb #5600d11b
+# %% ../nbs/06_lora.ipynb #03f93bf5
 @patch
 def parameters(self: LoraPopulation) -> list[nn.Parameter]:
     "Every trainable parameter: A and B of each layer, all members stacked."
@@ -589,7 +593,7 @@ def adapter(self: LoraPopulation,
     "One member's weights as a value."
     return Adapter(self.parameters_of(name), self.alpha)
 
-# %% ../nbs/06_lora.ipynb #68e35365
+# %% ../nbs/06_lora.ipynb #26217067
 @patch
 def check_adapter(self: LoraPopulation,
     name: str, # a member, for the messages
@@ -626,7 +630,7 @@ def replace(self: LoraPopulation,
     for callback in self._listeners: callback(name)
     return self.ref(name)
 
-# %% ../nbs/06_lora.ipynb #49796001
+# %% ../nbs/06_lora.ipynb #1f07a35a
 def save_adapter(
     adapter: Adapter, # what to save
     folder: str | Path, # made if missing
@@ -648,7 +652,7 @@ def save_adapter(
     tensors = {f"base_model.model.{layer}.lora_{side}.weight": t for layer, pair in adapter.items() for side, t in zip("AB", pair)}
     save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt", **(header or {})})
 
-# %% ../nbs/06_lora.ipynb #028ab704
+# %% ../nbs/06_lora.ipynb #4fb30fb3
 PLAIN = {
     "peft_type": ("LORA",), "use_dora": (False,), "use_rslora": (False,), "use_qalora": (False,), "lora_bias": (False,), "bias": ("none",),
     "rank_pattern": ({},), "alpha_pattern": ({},), "modules_to_save": (None, []), "target_parameters": (None, []),
@@ -666,7 +670,7 @@ def check_config(
         if value is None and allowed[0] in (False, {}): continue
         if value not in allowed: raise ValueError(f"{where}: {field}={value!r} is not plain LoRA; retrain it with {field}={allowed[0]!r}")
 
-# %% ../nbs/06_lora.ipynb #dc423caa
+# %% ../nbs/06_lora.ipynb #db6532c3
 def load_adapter(
     folder: str | Path, # a PEFT folder
 ) -> tuple[Adapter, dict[str, str]]: # the adapter and the header of its weights file
@@ -691,7 +695,7 @@ def load_adapter(
         raise ValueError(f"{folder}: r={config['r']} but the tensors have rank {adapter.rank}; the folder mixes two adapters")
     return adapter, header
 
-# %% ../nbs/06_lora.ipynb #285d6a46
+# %% ../nbs/06_lora.ipynb #028aee26
 @patch
 def fingerprint(self: LoraPopulation) -> str:
     "A short hash of the base's target layers."
@@ -721,7 +725,7 @@ def save_peft(self: LoraPopulation,
         header = {"member": name, "version": str(self.ref(name).version), "base": base_print}
         save_adapter(self.adapter(name), Path(folder) / name, modules, base_name, header)
 
-# %% ../nbs/06_lora.ipynb #5ac33d3f
+# %% ../nbs/06_lora.ipynb #a3131d89
 @patch
 def load_peft(self: LoraPopulation,
     folder: str | Path, # holds one PEFT folder a member
@@ -740,7 +744,7 @@ def load_peft(self: LoraPopulation,
         self.replace(name, adapter)
         self._versions[name] = saved if saved > current or same else current + 1
 
-# %% ../nbs/06_lora.ipynb #64557f5b
+# %% ../nbs/06_lora.ipynb #8e31ceab
 @patch
 def checkpointing(self: LoraPopulation,
     on: bool = True, # False: keep the activations again
@@ -753,6 +757,8 @@ def checkpointing(self: LoraPopulation,
         return
     dropouts = [name for name, module in self.base.named_modules() if isinstance(module, nn.Dropout) and module.p > 0]
     if dropouts: raise ValueError(f"checkpointing: {dropouts[0]} drops activations in training mode; set its rate to 0")
+    rate = getattr(getattr(self.base, "config", None), "attention_dropout", 0)
+    if rate: raise ValueError(f"checkpointing: attention_dropout={rate} drops attention in training mode; load the base with attention_dropout=0")
     getattr(self.base, f"{word}_checkpointing_enable")({"use_reentrant": False})
     self.base.train()                                                             # transformers checkpoints in training mode only
 
@@ -765,7 +771,7 @@ def close(self: LoraPopulation) -> None:
         if self._before[layer] is None: del module.forward
         else: module.forward = self._before[layer]
 
-# %% ../nbs/06_lora.ipynb #a74fd3d1
+# %% ../nbs/06_lora.ipynb #1cfb1ca8
 @patch
 def merged_state_dict(self: LoraPopulation,
     name: str, # a member

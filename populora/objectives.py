@@ -5,9 +5,10 @@
 # %% auto #0
 __all__ = ['STATS', 'Experience', 'policy_loss', 'kl_penalty', 'Row', 'make_rows', 'Batch', 'collate', 'tree_mask',
            'log_distribution', 'TokenScores', 'score', 'check_model', 'order_rows', 'cut_rows', 'sequence_logprobs',
-           'StackedAdamW', 'token_bytes', 'default_micro_tokens', 'launch_tokens', 'Learner', 'row_norms', 'check_gap']
+           'StackedAdamW', 'count_write', 'token_bytes', 'default_micro_tokens', 'launch_tokens', 'Learner',
+           'row_norms', 'check_gap']
 
-# %% ../nbs/11_objectives.ipynb #c30a12ed
+# %% ../nbs/11_objectives.ipynb #1f0f1d21
 import math
 import warnings
 from collections import Counter, defaultdict
@@ -22,7 +23,7 @@ from torch.optim.adamw import adamw
 
 from .lora import LoraPopulation
 
-# %% ../nbs/11_objectives.ipynb #4734914e
+# %% ../nbs/11_objectives.ipynb #4b65907a
 @dataclass(frozen=True)
 class Experience:
     "One sampled sequence with its advantage."
@@ -44,7 +45,7 @@ class Experience:
         "Whether the advantage is known."
         return self.advantage is not None and math.isfinite(self.advantage)
 
-# %% ../nbs/11_objectives.ipynb #99a14825
+# %% ../nbs/11_objectives.ipynb #77d5fecf
 def policy_loss(
     logprobs: Tensor, # (n, length) or (tokens,), with gradient
     old_logprobs: Tensor | None, # same shape, no gradient; None means this very policy (ratio 1)
@@ -71,7 +72,7 @@ def policy_loss(
         losses = torch.where(advantages < 0, torch.minimum(losses, ceiling), losses)
     return (losses, clipped) if mask is None else (losses.masked_fill(~mask, 0.0), clipped & mask)
 
-# %% ../nbs/11_objectives.ipynb #6f961c05
+# %% ../nbs/11_objectives.ipynb #6ec35b2a
 def kl_penalty(
     logprobs: Tensor, # with gradient
     base_logprobs: Tensor, # same shape, no gradient
@@ -80,7 +81,7 @@ def kl_penalty(
     gap = (base_logprobs - logprobs).clamp(-20, 20)
     return gap.exp() - gap - 1
 
-# %% ../nbs/11_objectives.ipynb #ff6e8f9e
+# %% ../nbs/11_objectives.ipynb #27420d7f
 @dataclass(frozen=True)
 class Row:
     "One training row: a member, a prompt, and completions that share it."
@@ -88,7 +89,7 @@ class Row:
     branches: tuple[int, ...] # positions of the experiences in the list they came from
     length: int # tokens of the prompt and of all branches
 
-# %% ../nbs/11_objectives.ipynb #f135eca1
+# %% ../nbs/11_objectives.ipynb #af8064d2
 def make_rows(
     experiences: Sequence[Experience], # may be empty
     share_prompts: bool = True, # False gives every experience its own row
@@ -110,7 +111,7 @@ def make_rows(
         rows.append(Row(experiences[group[0]].member, tuple(branches), length))
     return rows
 
-# %% ../nbs/11_objectives.ipynb #1cba05ec
+# %% ../nbs/11_objectives.ipynb #a7b277e0
 @dataclass(frozen=True)
 class Batch:
     "Rows as tensors."
@@ -128,7 +129,7 @@ class Batch:
         moved = (getattr(self, field).to(device) for field in ("ids", "positions", "segments", "reads", "targets", "owners"))
         return Batch(self.members, self.branched, *moved)
 
-# %% ../nbs/11_objectives.ipynb #9bd71b31
+# %% ../nbs/11_objectives.ipynb #1fda940a
 def collate(
     experiences: Sequence[Experience], # of any members
     rows: Sequence[Row], # from make_rows on the same list
@@ -154,7 +155,7 @@ def collate(
     arrays = (ids, positions, segments, np.concatenate(reads), ids.ravel()[spots], np.repeat(owners, lengths))
     return Batch(tuple(row.member for row in rows), any(len(row.branches) > 1 for row in rows), *map(torch.from_numpy, arrays))
 
-# %% ../nbs/11_objectives.ipynb #5070bc91
+# %% ../nbs/11_objectives.ipynb #7d1c6cc6
 def tree_mask(
     segments: Tensor, # (rows, width)
     additive: torch.dtype | None = None, # a dtype gives 0 / -inf-like numbers instead of booleans
@@ -167,7 +168,7 @@ def tree_mask(
     if additive is None: return mask
     return torch.zeros(mask.shape, dtype=additive, device=mask.device).masked_fill(~mask, torch.finfo(additive).min)
 
-# %% ../nbs/11_objectives.ipynb #080e6308
+# %% ../nbs/11_objectives.ipynb #0798feb2
 def log_distribution(
     head: torch.nn.Linear, # hidden -> logits
     hidden: Tensor, # (tokens, hidden)
@@ -179,7 +180,7 @@ def log_distribution(
     if temperature == 1.0: return torch.log_softmax(logits, -1, dtype=dtype)
     return torch.log_softmax(logits.to(dtype) / temperature, -1)
 
-# %% ../nbs/11_objectives.ipynb #a76f66d3
+# %% ../nbs/11_objectives.ipynb #c4ab81ef
 class TokenScores(torch.autograd.Function):
     "Log-probabilities and entropies of tokens, without keeping logits (except those of a single small piece)."
     @staticmethod
@@ -206,7 +207,7 @@ class TokenScores(torch.autograd.Function):
             parts.append(slope.to(head.weight.dtype) @ head.weight)
         return torch.cat(parts).to(hidden.dtype), None, None, None, None
 
-# %% ../nbs/11_objectives.ipynb #e45c8cc9
+# %% ../nbs/11_objectives.ipynb #f84b366e
 def score(
     population: LoraPopulation, # its rows must be set to the batch's members
     batch: Batch, # on the model's device
@@ -223,7 +224,7 @@ def score(
     head = model.get_output_embeddings()
     return TokenScores.apply(hidden, head, batch.targets, temperature, max(1, logits_at_once // head.weight.shape[0]))
 
-# %% ../nbs/11_objectives.ipynb #c0c5633d
+# %% ../nbs/11_objectives.ipynb #f0be2e85
 def check_model(
     model: torch.nn.Module, # a causal language model
 ) -> bool: # whether rows may share prompts
@@ -238,7 +239,7 @@ def check_model(
     layers = getattr(model.config, "layer_types", None) or ["full_attention"]
     return set(layers) == {"full_attention"} and getattr(model.config, "_attn_implementation", "") in ("sdpa", "eager")
 
-# %% ../nbs/11_objectives.ipynb #d7d9ea92
+# %% ../nbs/11_objectives.ipynb #5e3ef8a0
 def order_rows(
     rows: Sequence[Row], # in any order
     names: Sequence[str], # the population's order of members
@@ -248,7 +249,7 @@ def order_rows(
     turn = {name: (-1) ** i for i, name in enumerate(sorted({row.member for row in rows}, key=rank.__getitem__))}
     return sorted(rows, key=lambda row: (rank[row.member], turn[row.member] * row.length))
 
-# %% ../nbs/11_objectives.ipynb #c36a73fb
+# %% ../nbs/11_objectives.ipynb #b63a7d6d
 def cut_rows(
     rows: Sequence[Row], # in order
     micro_tokens: int = 8192, # most padded tokens in a micro-batch; a longer row goes alone
@@ -272,7 +273,7 @@ def cut_rows(
     while end: cuts.append(list(rows[start[end]:end])); end = start[end]
     return cuts[::-1]
 
-# %% ../nbs/11_objectives.ipynb #1b7b0c11
+# %% ../nbs/11_objectives.ipynb #af2d46d5
 def sequence_logprobs(
     population: LoraPopulation, # must hold every member that is named
     experiences: Sequence[Experience], # at least one; advantages are not looked at
@@ -296,7 +297,7 @@ def sequence_logprobs(
     def padded(values: Tensor) -> Tensor: return values.new_zeros(mask.shape).masked_scatter(mask, values[order])
     return padded(logprobs), padded(entropy), mask
 
-# %% ../nbs/11_objectives.ipynb #b257326e
+# %% ../nbs/11_objectives.ipynb #91efb51a
 class StackedAdamW:
     "AdamW over the rows of flat matrices, one row a member, with one step count a member."
     def __init__(self,
@@ -321,7 +322,17 @@ class StackedAdamW:
         for moment in (*self.first, *self.second): moment[member].zero_()
         self.steps[member] = 0
 
-# %% ../nbs/11_objectives.ipynb #dc465ec2
+# %% ../nbs/11_objectives.ipynb #ae610a77
+def count_write(
+    flat: Tensor, # has just been written to, perhaps by a kernel that does not count
+    before: int, # `flat._version` before the write
+) -> None:
+    "Make PyTorch count a write."
+    torch.autograd.graph.increment_version(flat)
+    if flat._version == before:
+        raise RuntimeError("AdamW: PyTorch did not count the update of the adapters; copies of them (casts, graphs) would go stale; use fused=False")
+
+# %% ../nbs/11_objectives.ipynb #00a8e206
 @patch
 @torch.no_grad()
 def update(self: StackedAdamW,
@@ -336,13 +347,13 @@ def update(self: StackedAdamW,
             scale = dict(zip(active, factors))
             grad.mul_(torch.tensor([scale.get(m, 1.0) for m in range(len(flat))], dtype=grad.dtype, device=grad.device)[:, None])
         counts = torch.tensor([float(self.steps[m]) for m in active], device=flat.device)
-        rows = [[matrix[m] for m in active] for matrix in (flat, grad, first, second)]
+        rows, before = [[matrix[m] for m in active] for matrix in (flat, grad, first, second)], flat._version
         adamw(*rows, [], list(counts.unbind()), fused=self.fused, foreach=False, amsgrad=False, maximize=False, lr=self.lr,
               beta1=self.betas[0], beta2=self.betas[1], eps=self.eps, weight_decay=self.weight_decay)
-        torch.autograd.graph.increment_version(flat)
+        count_write(flat, before)
     for m in active: self.steps[m] += 1
 
-# %% ../nbs/11_objectives.ipynb #30d7a6be
+# %% ../nbs/11_objectives.ipynb #deeccbe0
 def token_bytes(
     config, # of the model: hidden_size, intermediate_size, num_hidden_layers
     checkpointing: bool, # whether activations are made again
@@ -375,7 +386,7 @@ def launch_tokens(
     token = max(4 * size / flops, 3 * token_bytes(config, False, 2) / bandwidth)
     return int(config.num_hidden_layers * launches / token)
 
-# %% ../nbs/11_objectives.ipynb #ffb9855c
+# %% ../nbs/11_objectives.ipynb #eba587c0
 class Learner:
     "One optimizer step for every member of a population."
     def __init__(self,
@@ -392,7 +403,7 @@ class Learner:
         kl_member: str | None = None, # whom the KL penalty pulls to; None is the base
         temperature: float = 1.0, # the sampler's
         old_logprobs: str = "own", # "own": ratio 1, one step per batch; "engine": ratio to the engine's log-probabilities
-        micro_tokens: int | None = None, # padded tokens in a micro-batch; None lets `default_micro_tokens` choose
+        micro_tokens: int | None = None, # padded tokens in a micro-batch; None lets `default_micro_tokens` choose at the first step
         checkpointing: bool = False, # recompute activations in the backward pass instead of keeping them
         share_prompts: bool = True, # compute a prompt once for all of its samples
     ):
@@ -400,11 +411,12 @@ class Learner:
         if max_grad_norm is not None and max_grad_norm <= 0: raise ValueError(f"max_grad_norm={max_grad_norm}: must be > 0, or None")
         if temperature <= 0: raise ValueError(f"temperature={temperature}: must be > 0")
         if kl_coef < 0: raise ValueError(f"kl_coef={kl_coef}: must be >= 0")
+        half = any(p.dtype == torch.float16 for p in population.model.parameters())
+        if half: raise ValueError("dtype=float16: gradients underflow; use bfloat16 or float32")
         self.population, self.max_grad_norm, self.kl_coef, self.temperature = population, max_grad_norm, kl_coef, temperature
         self.kl_member = kl_member
         self.clips = dict(clip_low=clip_low, clip_high=clip_high, dual_clip=dual_clip)
         on_cpu = next(population.model.parameters()).device.type == "cpu"
-        if micro_tokens is None: micro_tokens = default_micro_tokens(population.model, checkpointing)
         shape = dict(overhead=128, mixing=0.2) if on_cpu else dict(overhead=launch_tokens(population.model))
         self.cutting = dict(micro_tokens=micro_tokens, **shape)
         self.old_logprobs, self.checkpointing = old_logprobs, checkpointing
@@ -412,7 +424,7 @@ class Learner:
         self.optimizer = StackedAdamW(population.flats, lr, betas, eps, weight_decay)
         population.on_replace(lambda name: self.optimizer.forget(population.index(name)))
 
-# %% ../nbs/11_objectives.ipynb #937a5dc6
+# %% ../nbs/11_objectives.ipynb #f7499be9
 STATS = ("loss", "entropy", "logprob_gap", "ratio_mean", "clip_fraction")         # token means; ratio_max is a maximum
 
 @patch
@@ -455,7 +467,7 @@ def _accumulate(self: Learner,
     stats = torch.stack([losses.detach(), entropy, gap.abs(), gap.clamp(-20, 20).exp(), clipped.to(entropy.dtype)])
     return members, stats
 
-# %% ../nbs/11_objectives.ipynb #a6d30740
+# %% ../nbs/11_objectives.ipynb #541f1cc5
 def row_norms(
     flats: Sequence[Tensor], # each (members, columns)
 ) -> Tensor: # (members,), on the CPU, float64
@@ -463,7 +475,7 @@ def row_norms(
     norms = [torch.linalg.vector_norm(flat, dim=1, dtype=None if flat.is_cuda else torch.float64).double().cpu() for flat in flats]
     return torch.stack(norms).square().sum(0).sqrt()
 
-# %% ../nbs/11_objectives.ipynb #4922145c
+# %% ../nbs/11_objectives.ipynb #e6329fcd
 @patch
 def step(self: Learner,
     experiences: Sequence[Experience], # of any members, in any order
@@ -483,7 +495,9 @@ def step(self: Learner,
         indices = [self.population.index(name) for name in moved]
         limit = self.max_grad_norm or math.inf
         self.optimizer.update(indices, grads, [min(1.0, limit / (float(norms[i]) + 1e-6)) for i in indices])
-    for name in moved: self.population.bump(name)
+    for name in moved: self.population.bump(name)                                 # after the writes, so that a copy made before them is stale
+    if lost := [name for name in active if name not in moved]:
+        warnings.warn(f"{', '.join(lost)}: the gradient is not finite; no update in this step", stacklevel=2)
     return self._report(active, moved, norms, tokens, sequences, skipped, seen)
 
 @patch
@@ -497,12 +511,13 @@ def _gradients(self: Learner,
     finally:
         if self.checkpointing: self.population.checkpointing(False)
 
-# %% ../nbs/11_objectives.ipynb #99b43e81
+# %% ../nbs/11_objectives.ipynb #222591f3
 @patch
 def _micro_batches(self: Learner,
     experiences: Sequence[Experience], # all usable
 ) -> list[tuple[list[Row], bool]]:
     "Rows in micro-batches, and whether each needs a backward pass."
+    if self.cutting["micro_tokens"] is None: self.cutting["micro_tokens"] = default_micro_tokens(self.population.model, self.checkpointing)
     rows = make_rows(experiences, self.share_prompts)
     def pays(row: Row) -> bool: return self.kl_coef > 0 or any(experiences[i].advantage != 0 for i in row.branches)
     return [(part, learn) for learn in (True, False)
@@ -530,7 +545,7 @@ def _report(self: Learner,
                        "sequences": sequences[name], "skipped": skipped[name], "updated": name in moved}
     return found
 
-# %% ../nbs/11_objectives.ipynb #399d8ecd
+# %% ../nbs/11_objectives.ipynb #6329c7f1
 def check_gap(
     report: Mapping[str, dict], # of `Learner.step`, on fresh samples
     dtype: torch.dtype, # of the base
@@ -542,7 +557,7 @@ def check_gap(
         warnings.warn(f"{name}: the sampler's log-probabilities are {far[name]:.2g} from the learner's on average (at most {limit} is rounding): "
                       "it sampled with other weights", stacklevel=2)
 
-# %% ../nbs/11_objectives.ipynb #c1c3cb2b
+# %% ../nbs/11_objectives.ipynb #81ff2b66
 @patch
 def state_dict(self: Learner) -> dict: # for torch.save
     "The moments and step counts of every member."

@@ -6,7 +6,7 @@
 __all__ = ['attempts', 'solve_rates', 'practise_together', 'make_children', 'retention', 'kept_share', 'retention_table',
            'save_retention', 'is_complete', 'retention_runs']
 
-# %% ../nbs/13a_retention.ipynb #8139ad28
+# %% ../nbs/13a_retention.ipynb #a6e288fb
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ from .runs import RewardConfig, SolvingConfig, derive_seed, write_aside
 from .training import Attempt, Row, check_answers, experiences, mean, sampling
 from .verifier import Sandbox
 
-# %% ../nbs/13a_retention.ipynb #604fb789
+# %% ../nbs/13a_retention.ipynb #4a01f729
 def attempts(
     base: Base,
     engine, # a rollout engine
@@ -36,10 +36,12 @@ def attempts(
     options: SolvingConfig,
     seed: int, # of the experiment
     step: int, # names the noise
+    own_noise: bool = False, # each member its own; False: the same for all
 ) -> list[Row]: # member after member
     "Attempts of every problem by every member, with the student's reward."
     asked = [tuple(base.template.ids(base.tokenizer, base.template.solve(problem))) for problem in problems]
-    requests = [Request(ids, member, n=options.samples, seed=derive_seed(seed, step, "retention", i), **sampling(options))
+    def noise(member, i): return derive_seed(seed, step, "retention", i, *[member] * own_noise)
+    requests = [Request(ids, member, n=options.samples, seed=noise(member, i), **sampling(options))
                 for member in members for i, ids in enumerate(asked)]
     trials = [[Attempt(sample) for sample in samples] for samples in engine.generate(requests)]
     check_answers(box, base, [(problems[k % len(problems)], trial) for k, group in enumerate(trials) for trial in group])
@@ -53,7 +55,7 @@ def solve_rates(
     known = [row for row in rows if row.reward == row.reward]
     return {member: mean(row.reward == 1 for row in known if row.member == member) for member in dict.fromkeys(row.member for row in rows)}
 
-# %% ../nbs/13a_retention.ipynb #a295f407
+# %% ../nbs/13a_retention.ipynb #525969d8
 def practise_together(
     base: Base,
     population: LoraPopulation,
@@ -65,17 +67,18 @@ def practise_together(
     seed: int, # of the experiment
     make_engine: Callable, # (population, tokenizer) -> engine
     deadline: float = float("inf"), # on the monotonic clock; no step starts later
+    own_noise: bool = False, # each member its own; False: the same for all
 ) -> dict: # member -> rates before each step and after the last
     "Every member learns the same problems."
     engine, learner, curves = make_engine(population, base.tokenizer), Learner(population, lr=lr), {name: [] for name in population.names}
     for step in range(steps + 1):
-        rows = attempts(base, engine, box, problems, population.names, options, seed, step)
+        rows = attempts(base, engine, box, problems, population.names, options, seed, step, own_noise)
         for name, rate in solve_rates(rows).items(): curves[name].append(rate)
         if step == steps or time.monotonic() > deadline: break
         learner.step(experiences(rows, RewardConfig(shift=False)))
     return curves
 
-# %% ../nbs/13a_retention.ipynb #e04b8024
+# %% ../nbs/13a_retention.ipynb #fb9ed39e
 def make_children(
     parents: Sequence[Adapter], # the fitter first
     operators: Sequence[str],
@@ -85,7 +88,7 @@ def make_children(
     "Some children of every operator."
     return {f"{name}.{i}": OPERATORS[name](list(parents), torch_rng(seed, "child", name, i)) for name in operators for i in range(children)}
 
-# %% ../nbs/13a_retention.ipynb #fde7afaf
+# %% ../nbs/13a_retention.ipynb #8197259c
 def retention(
     base: Base,
     problems: Sequence[Problem], # what the parents learn
@@ -108,7 +111,7 @@ def retention(
     elders = LoraPopulation(base.model, ["parent1", "parent2"], rank, 2 * rank, seed=seed)
     engine = make_engine(elders, base.tokenizer)
     start = solve_rates(attempts(base, engine, box, problems, [None], options, seed, 0))[None]
-    grown = practise_together(base, elders, box, problems, parent_steps, options, lr, seed, make_engine, end)
+    grown = practise_together(base, elders, box, problems, parent_steps, options, lr, seed, make_engine, end, own_noise=True)
     order = sorted(grown, key=lambda name: -grown[name][-1])
     parents = [elders.adapter(name) for name in order]
     elders.close()
@@ -121,7 +124,7 @@ def retention(
     families = {name: [curves[f"{name}.{i}"] for i in range(children)] for name in operators}
     return {"base": start, "parents": [grown[name] for name in order], "children": families, "fresh": curves["fresh"], "settings": settings}
 
-# %% ../nbs/13a_retention.ipynb #b64a97b8
+# %% ../nbs/13a_retention.ipynb #a9bb2bb3
 def kept_share(
     record: Mapping, # of `retention`
     operator: str, # or "fresh"
@@ -145,7 +148,7 @@ def retention_table(
     table = sorted(((name, kept(name)) for name in names), key=lambda entry: -entry[1][0])
     return "\n".join([*lines, *(f"{name:26}" + "".join(f"{share:10.2f}" for share in shares) for name, shares in table)])
 
-# %% ../nbs/13a_retention.ipynb #768a0b84
+# %% ../nbs/13a_retention.ipynb #34653ad1
 def save_retention(
     records: Sequence[Mapping], # of `retention`, one a seed
     folder: str | Path, # made if it does not exist
@@ -156,7 +159,7 @@ def save_retention(
     path.write_text(json.dumps(list(records), indent=1) + "\n")
     return path
 
-# %% ../nbs/13a_retention.ipynb #948f9c7b
+# %% ../nbs/13a_retention.ipynb #57e6e29f
 def is_complete(
     record: Mapping, # of `retention`
 ) -> bool: # False: time ran out

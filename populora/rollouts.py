@@ -5,10 +5,10 @@
 # %% auto #0
 __all__ = ['COUNTED', 'REASONS', 'Request', 'Sample', 'Engine', 'count', 'total', 'uniforms', 'kept_tokens', 'choose_tokens',
            'cut_text', 'stop_length', 'ColumnCache', 'Layout', 'arrange', 'Block', 'Part', 'moved', 'fill', 'regroup',
-           'TorchEngine', 'full_context', 'default_branches', 'Work', 'left_pad', 'additive', 'chunks', 'Batch',
-           'record', 'Stretch', 'branch_mask', 'inference', 'ScriptedEngine']
+           'turn_end', 'reply_ends', 'TorchEngine', 'full_context', 'default_branches', 'Work', 'left_pad', 'additive',
+           'chunks', 'Batch', 'record', 'Stretch', 'branch_mask', 'inference', 'ScriptedEngine']
 
-# %% ../nbs/10_rollouts.ipynb #45a9f94d
+# %% ../nbs/10_rollouts.ipynb #d27c69f3
 import contextlib
 import inspect
 import math
@@ -21,7 +21,7 @@ import torch
 from fastcore.basics import patch
 from transformers import Cache
 
-# %% ../nbs/10_rollouts.ipynb #32967447
+# %% ../nbs/10_rollouts.ipynb #de7d8585
 @dataclass(frozen=True)
 class Request:
     "One prompt, the member that continues it, and how to sample."
@@ -51,7 +51,7 @@ class Request:
         for name, fine, fix in rules:
             if not fine: raise ValueError(f"{name}={getattr(self, name)!r}: {fix}")
 
-# %% ../nbs/10_rollouts.ipynb #437a6cb8
+# %% ../nbs/10_rollouts.ipynb #b41a884d
 @dataclass(frozen=True)
 class Sample:
     "One completion; the three tuples have one entry for each sampled token."
@@ -61,7 +61,7 @@ class Sample:
     entropy: tuple[float, ...]  # entropy of the same distribution, in nats
     stop: str  # "eos", "stop" (a stop text) or "length"
 
-# %% ../nbs/10_rollouts.ipynb #6f472e0a
+# %% ../nbs/10_rollouts.ipynb #87af9b45
 COUNTED = ("sequences", "prompt_tokens", "sampled_tokens")
 
 class Engine(Protocol):
@@ -92,7 +92,7 @@ def total(
     "Sum the counters over members."
     return {name: sum(c[name] for c in counters.values()) for name in COUNTED}
 
-# %% ../nbs/10_rollouts.ipynb #94e8a307
+# %% ../nbs/10_rollouts.ipynb #09b3c777
 def uniforms(
     seed: int,  # the request's seed, 0 .. 2**64 - 1
     sample: int,  # index of the sample within the request
@@ -101,7 +101,7 @@ def uniforms(
     "The uniform numbers that decide one sample, token by token."
     return np.random.Generator(np.random.Philox(key=np.array([seed, sample], dtype=np.uint64))).random(n_tokens)
 
-# %% ../nbs/10_rollouts.ipynb #50c07775
+# %% ../nbs/10_rollouts.ipynb #e3858623
 def kept_tokens(
     probs: torch.Tensor,  # (rows, vocab) probabilities at each row's temperature
     top_k: torch.Tensor,  # (rows,) integers, 0 keeps all
@@ -116,7 +116,7 @@ def kept_tokens(
     in_p = (before < (top_p * ordered.sum(-1))[:, None]) | (top_p >= 1)[:, None] | (rank == 0)
     return torch.zeros_like(in_k).scatter(-1, order, in_k & in_p)
 
-# %% ../nbs/10_rollouts.ipynb #e9fbf705
+# %% ../nbs/10_rollouts.ipynb #55c9022f
 def choose_tokens(
     logits: torch.Tensor,  # (rows, vocab), any float dtype
     temperature: torch.Tensor,  # (rows,) float32, 0 takes the arg max
@@ -136,7 +136,7 @@ def choose_tokens(
     ids = torch.where(greedy, logits.argmax(-1), drawn)
     return ids, logp.gather(-1, ids[:, None]).squeeze(-1), entropy
 
-# %% ../nbs/10_rollouts.ipynb #284c486e
+# %% ../nbs/10_rollouts.ipynb #6e714282
 def cut_text(
     text: str,  # decoded completion
     stop: Sequence[str],  # stop texts
@@ -156,7 +156,7 @@ def stop_length(
     if cut_text(decode(ids[max(0, seen - reach):]), stop) is None: return None
     return next((m for m in range(seen + 1, len(ids) + 1) if cut_text(decode(ids[:m]), stop) is not None), None)
 
-# %% ../nbs/10_rollouts.ipynb #2884822e
+# %% ../nbs/10_rollouts.ipynb #2b3beddf
 class ColumnCache(Cache):
     "Keys and values in buffers that are allocated once; all rows grow by the same columns."
     def __init__(self,
@@ -180,7 +180,7 @@ class ColumnCache(Cache):
         "Columns written so far."
         return self.end
 
-# %% ../nbs/10_rollouts.ipynb #d3add52f
+# %% ../nbs/10_rollouts.ipynb #160453ad
 @dataclass(frozen=True)
 class Layout:
     "Where each sample sits: one row a prompt (or several, if it has more samples than the width)."
@@ -217,7 +217,7 @@ def arrange(
     at = np.arange(len(lines)) - np.repeat(starts, sizes)
     return Layout(lines, np.repeat(np.cumsum(rows) - rows, sizes) + at // width, at % width, width)
 
-# %% ../nbs/10_rollouts.ipynb #2478955d
+# %% ../nbs/10_rollouts.ipynb #561dd7bd
 @dataclass
 class Block:
     "Computed rows: a cache, and the logits for the next token of every slot."
@@ -238,7 +238,7 @@ class Part:
     take: np.ndarray  # (n,) slots of the block; repeats are fine
     put: np.ndarray  # (n,) which entry of the new layout each becomes
 
-# %% ../nbs/10_rollouts.ipynb #5caec1b6
+# %% ../nbs/10_rollouts.ipynb #e72ebebc
 def moved(
     part: Part,  # slots of one block
     layout: Layout,  # where they go
@@ -266,7 +266,7 @@ def fill(
     ours = buffer[:, :, new.prompt:].unflatten(2, (-1, new.width))
     ours[to_row, :, steps - s:steps, to_branch] = theirs[from_row, :, source.steps - s:source.steps, from_branch]
 
-# %% ../nbs/10_rollouts.ipynb #8302de31
+# %% ../nbs/10_rollouts.ipynb #8c93b448
 def regroup(
     parts: Sequence[Part],  # together they fill every entry of the layout
     layout: Layout,  # rows and branches of the new block
@@ -290,15 +290,34 @@ def regroup(
     new.cache.end = prompt + steps * width
     return new
 
-# %% ../nbs/10_rollouts.ipynb #6aff4044
+# %% ../nbs/10_rollouts.ipynb #f3bf6d0a
+def turn_end(
+    tokenizer,  # with a chat template, or without
+) -> tuple[str, ...]:  # stop texts: at most one
+    "What the chat template writes after a reply, unless that is the EOS."
+    if not getattr(tokenizer, "chat_template", None): return ()
+    talk = [{"role": "user", "content": "question"}, {"role": "assistant", "content": "the-reply"}]
+    mark = tokenizer.apply_chat_template(talk, tokenize=False).rpartition("the-reply")[2].strip()
+    eos = tokenizer.eos_token or ""
+    return () if not mark or (eos and mark.startswith(eos)) else (mark,)
+
+def reply_ends(
+    tokenizer,  # with an EOS and a chat template, or without
+) -> tuple[int, ...]:  # token ids
+    "The tokenizer's EOS, and the mark of `turn_end` if it is exactly one token."
+    eos, unknown = (getattr(tokenizer, f"{name}_token_id", None) for name in ("eos", "unk"))
+    marks = [tokenizer.encode(mark, add_special_tokens=False) for mark in turn_end(tokenizer)]
+    return tuple(dict.fromkeys(int(i) for i in (eos, *(ids[0] for ids in marks if len(ids) == 1 and ids[0] != unknown)) if i is not None))
+
+# %% ../nbs/10_rollouts.ipynb #c421a27c
 class TorchEngine:
     "Samples in this process with the trainer's own weights; any causal language model of transformers with full attention."
     def __init__(self,
         population,  # a LoraPopulation, or a plain model (then every request's member is None)
-        tokenizer,  # decodes samples; gives the EOS id unless eos_ids does
+        tokenizer,  # decodes samples; says where a reply ends unless eos_ids does
         max_rows: int = 256,  # samples decoded together; further ones wait and move in as others end
         device: str | torch.device | None = None,  # must be where the model is; None takes it from there
-        eos_ids: Sequence[int] | None = None,  # ids that end a sample; None: the tokenizer's EOS
+        eos_ids: Sequence[int] | None = None,  # ids that end a sample; None: those of `reply_ends`
         context: int | None = None,  # longest prompt + completion; None: the model's max_position_embeddings
         branches: int | None = None,  # samples that share a prompt's row, at most; None: 8, or 1 with grouped key-value heads
         sync_every: int | None = None,  # look for ended samples every so many tokens; None: 1 on CPU, 4 elsewhere
@@ -314,15 +333,14 @@ class TorchEngine:
         usual = 1 if self.device.type == "cpu" else 4
         self.sync_every, self.patience = sync_every or usual, patience or usual
         if max_rows < 1: raise ValueError(f"max_rows={max_rows}: must be >= 1")
-        eos = eos_ids if eos_ids is not None else [i for i in [tokenizer.eos_token_id] if i is not None]
-        self.eos_ids = tuple(int(i) for i in eos)
+        self.eos_ids = tuple(map(int, reply_ends(tokenizer) if eos_ids is None else eos_ids))
         self.context = context or full_context(self.model.config)
         names = inspect.signature(self.model.forward).parameters
         self.branches = branches or default_branches(self.model.config)
         self.cache_name = "cache" if "cache" in names else "past_key_values"  # transformers 5.2x renamed the argument
         self.counters: dict = {}
 
-# %% ../nbs/10_rollouts.ipynb #de648307
+# %% ../nbs/10_rollouts.ipynb #b80aef56
 def full_context(
     config,  # a transformers model config
 ) -> int:  # positions the model can address
@@ -345,7 +363,7 @@ def default_branches(
     heads = config.num_attention_heads
     return 8 if (getattr(config, "num_key_value_heads", None) or heads) == heads else 1
 
-# %% ../nbs/10_rollouts.ipynb #cae2c1ef
+# %% ../nbs/10_rollouts.ipynb #adc88a4d
 @patch
 def check(self: TorchEngine,
     request: Request,  # any request
@@ -360,7 +378,7 @@ def check(self: TorchEngine,
     if request.member is not None and request.member not in known:
         raise ValueError(f"member={request.member!r}: not in the population {known}; None is the base")
 
-# %% ../nbs/10_rollouts.ipynb #0fb375a5
+# %% ../nbs/10_rollouts.ipynb #ea9fdc44
 REASONS = ("", "eos", "stop", "length")  # index 0: still running
 
 class Work:
@@ -395,7 +413,7 @@ class Work:
         "The members of some lines."
         return [self.requests[i].member for i in self.request[lines]]
 
-# %% ../nbs/10_rollouts.ipynb #b398fc3f
+# %% ../nbs/10_rollouts.ipynb #9ed31c50
 def left_pad(
     prompts: Sequence[Sequence[int]],  # token ids, none empty
     pad: int = 0,  # any valid id: pads are masked by position, never by value
@@ -426,7 +444,7 @@ def forward(self: TorchEngine,
     cache.end += ids.shape[1]
     return out.logits.flatten(0, 1)
 
-# %% ../nbs/10_rollouts.ipynb #b00914be
+# %% ../nbs/10_rollouts.ipynb #65206d55
 @patch
 def rows(self: TorchEngine,
     members: Sequence[str | None],  # one a batch row, equal ones adjacent
@@ -459,7 +477,7 @@ def chunks(
         out[-1].append(i)
     return [np.array(c) for c in out]
 
-# %% ../nbs/10_rollouts.ipynb #f0db8fe9
+# %% ../nbs/10_rollouts.ipynb #7155a1cf
 @dataclass
 class Batch:
     "Samples that decode together."
@@ -499,7 +517,7 @@ def arrivals(self: TorchEngine,
         here = slot[which] >= 0
         yield self.prefill([work.prompts[p] for p in work.prompt[lines[first[chunk]]]]), lines[here], slot[which[here]]
 
-# %% ../nbs/10_rollouts.ipynb #a7012873
+# %% ../nbs/10_rollouts.ipynb #b5a6c93a
 def record(
     work: Work,  # changed in place
     lines: np.ndarray,  # (rows,) lines of the work table
@@ -526,7 +544,7 @@ def record(
         if found is not None: length[i], reason[i] = found, 2
     work.count[lines], work.reason[lines] = length, reason
 
-# %% ../nbs/10_rollouts.ipynb #c7de0c04
+# %% ../nbs/10_rollouts.ipynb #6585ce58
 @dataclass(frozen=True)
 class Stretch:
     "What every step until the next regroup needs, one entry a slot, on the engine's device."
@@ -550,7 +568,7 @@ def branch_mask(
     shared = torch.arange(prompt, device=device) >= prompt - prompt_len[:, None, None]
     return torch.cat((shared.expand(rows, width, prompt), own), -1)[:, None]
 
-# %% ../nbs/10_rollouts.ipynb #3513803b
+# %% ../nbs/10_rollouts.ipynb #a105c697
 @patch
 def prepare(self: TorchEngine,
     work: Work,  # limits, noise and settings of its lines
@@ -579,7 +597,7 @@ def prepare(self: TorchEngine,
         temperature=spread(work.temperature[lines], 1),
         truncation=(spread(work.top_k[lines], 0), spread(work.top_p[lines], 1)) if truncated else ())
 
-# %% ../nbs/10_rollouts.ipynb #372a9c19
+# %% ../nbs/10_rollouts.ipynb #a168ab2e
 @patch
 def text(self: TorchEngine,
     ids: Sequence[int],  # token ids, EOS included or not
@@ -587,7 +605,7 @@ def text(self: TorchEngine,
     "Decode ids as they are: special tokens stay visible, spaces stay where they were."
     return self.tokenizer.decode(ids, skip_special_tokens=False, clean_up_tokenization_spaces=False)
 
-# %% ../nbs/10_rollouts.ipynb #b29c9642
+# %% ../nbs/10_rollouts.ipynb #c9722d53
 @patch
 def decode(self: TorchEngine,
     work: Work,  # gets the drawn tokens
@@ -614,7 +632,7 @@ def decode(self: TorchEngine,
             if looked and waste >= self.patience * len(running): break
     return np.flatnonzero(running)
 
-# %% ../nbs/10_rollouts.ipynb #1421fd2a
+# %% ../nbs/10_rollouts.ipynb #1af0468c
 @contextlib.contextmanager
 def inference(
     model: torch.nn.Module,  # any module; its submodules may be in different modes
@@ -627,7 +645,7 @@ def inference(
     finally:
         for m in training: m.training = True
 
-# %% ../nbs/10_rollouts.ipynb #a7af3539
+# %% ../nbs/10_rollouts.ipynb #4b248515
 @patch
 def collect(self: TorchEngine,
     work: Work,  # with every line ended
@@ -643,7 +661,7 @@ def collect(self: TorchEngine,
     for q, samples in zip(work.requests, out, strict=True): count(self.counters, q, samples)
     return out
 
-# %% ../nbs/10_rollouts.ipynb #f76d5365
+# %% ../nbs/10_rollouts.ipynb #a0b92bfa
 @patch
 def generate(self: TorchEngine,
     requests: Sequence[Request],  # may be empty; members may be mixed
@@ -670,7 +688,7 @@ def finish(self: TorchEngine,
         batch = self.admit(work, batch, going, arriving)
         going = self.decode(work, batch, progress)
 
-# %% ../nbs/10_rollouts.ipynb #5741a6ca
+# %% ../nbs/10_rollouts.ipynb #74646873
 class ScriptedEngine:
     "Answers from a script; deterministic, needs no model."
     def __init__(self,
@@ -692,7 +710,7 @@ class ScriptedEngine:
         if progress is not None: progress(sum(q.n for q in requests), sum(q.n for q in requests))
         return out
 
-# %% ../nbs/10_rollouts.ipynb #8beae01e
+# %% ../nbs/10_rollouts.ipynb #8ed0a76f
 @patch
 def texts(self: ScriptedEngine,
     request: Request,  # its prompt is the key; its n says how many
@@ -710,7 +728,7 @@ def texts(self: ScriptedEngine,
     if not found: raise ValueError(f"the script gave no completion for the prompt {prompt!r}")
     return [found[i % len(found)] for i in range(request.n)]
 
-# %% ../nbs/10_rollouts.ipynb #bcba1402
+# %% ../nbs/10_rollouts.ipynb #21168004
 @patch
 def sample(self: ScriptedEngine,
     text: str,  # the whole completion

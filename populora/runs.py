@@ -16,7 +16,7 @@ __all__ = ['CONFIGS', 'PAPER_UNKNOWN', 'PRESETS', 'LOGS', 'FREE_OPTIONS', 'logge
            'first_difference', 'begun', 'RunFolder', 'hold_folder', 'run_checkpoints', 'whole_manifest', 'StopFlag',
            'Progress']
 
-# %% ../nbs/12_runs.ipynb #4f0b8fb0
+# %% ../nbs/12_runs.ipynb #160552d3
 import dataclasses
 import difflib
 import hashlib
@@ -41,7 +41,7 @@ from fastcore.basics import patch
 
 from .problems import KINDS
 
-# %% ../nbs/12_runs.ipynb #c38639ac
+# %% ../nbs/12_runs.ipynb #f4b6199c
 def option(
     default, # default value (immutable: a number, a string, a bool or a tuple)
     meaning: str, # what the field does, one sentence
@@ -53,7 +53,7 @@ def option(
     "A dataclass field that documents itself and knows its limits."
     return field(default=default, metadata={"meaning": meaning, "origin": origin, "low": low, "high": high, "choices": choices})
 
-# %% ../nbs/12_runs.ipynb #4730773f
+# %% ../nbs/12_runs.ipynb #11aeedf2
 @dataclass(frozen=True)
 class BaseConfig:
     "The frozen base model."
@@ -61,7 +61,7 @@ class BaseConfig:
         "ours; PopuLoRA uses Qwen2.5-Coder-7B, base or Instruct not settled")
     device: str = option("cpu", "torch device of base and adapters", "ours")
     dtype: str = option("float32", "number format of the frozen weights; adapters are always float32",
-        "ours", choices=("float32", "bfloat16", "float16"))
+        "ours", choices=("float32", "bfloat16"))
     template: str = option("auto", "prompt template; auto takes the base's own", "ours", choices=("auto", "chat", "base", "compact"))
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class AdapterConfig:
     alpha: float = option(16.0, "LoRA scale numerator, the update is multiplied by alpha / rank", "ours; not reported by PopuLoRA", low=1e-9)
     targets: str = option("all-linear", "which linear layers carry an adapter", "ours; not reported by PopuLoRA")
 
-# %% ../nbs/12_runs.ipynb #1cf4c787
+# %% ../nbs/12_runs.ipynb #451de0de
 @dataclass(frozen=True)
 class PopulationConfig:
     "How many adapters play which role."
@@ -109,7 +109,7 @@ class SolvingConfig(SamplingConfig):
         "ours for the embedded base; not reported by PopuLoRA", low=1)
     max_prompt: int = option(384, "longest prompt in tokens; a problem with a longer one is invalid", "ours for 512 tokens; AZR: 6144", low=16)
 
-# %% ../nbs/12_runs.ipynb #d1ac78ab
+# %% ../nbs/12_runs.ipynb #f0fb53f7
 @dataclass(frozen=True)
 class RolloutConfig:
     "Which engine samples."
@@ -145,7 +145,7 @@ class RewardConfig:
         "PopuLoRA", choices=("reinforce_pp", "grpo"))
     shift: bool = option(True, "subtract the token mean while whitening, as the reference code does", "REINFORCE++ reference code")
 
-# %% ../nbs/12_runs.ipynb #8cbef225
+# %% ../nbs/12_runs.ipynb #5a79991c
 @dataclass(frozen=True)
 class TrainingSection:
     "Additions to the training of teachers."
@@ -162,7 +162,7 @@ class TrainingSection:
     low: float = option(0.3, "smallest solve rate of a problem that is remembered", "R-Diverse, for its consistency", low=0, high=1)
     high: float = option(0.8, "largest solve rate of a problem that is remembered", "R-Diverse, for its consistency", low=0, high=1)
 
-# %% ../nbs/12_runs.ipynb #43e2ef0e
+# %% ../nbs/12_runs.ipynb #5ddf744b
 @dataclass(frozen=True)
 class MatchmakingConfig:
     "TrueSkill and the choice of pairs."
@@ -189,7 +189,7 @@ class EvolutionConfig:
     mutations: tuple[str, ...] = option((), "mutation operators to draw from; empty means all of the paper's", "PopuLoRA")
     crossovers: tuple[str, ...] = option((), "crossover operators to draw from; empty means all of the paper's", "PopuLoRA")
 
-# %% ../nbs/12_runs.ipynb #8df432cb
+# %% ../nbs/12_runs.ipynb #bc5f9a73
 @dataclass(frozen=True)
 class AnchorConfig:
     "Evaluation on the fixed held-out set."
@@ -206,7 +206,7 @@ class RunSection:
     keep_last: int = option(2, "checkpoints kept beside the first; 0 keeps all", "ours", low=0)
     progress_every: int = option(10, "steps between progress lines where the output is not a terminal; 0 is silent", "ours", low=0)
 
-# %% ../nbs/12_runs.ipynb #9865103a
+# %% ../nbs/12_runs.ipynb #5600ee22
 @dataclass(frozen=True)
 class AgentProposalConfig(SamplingConfig):
     "How the single agent writes problems."
@@ -236,7 +236,7 @@ class BufferConfig:
     seed_entries: int = option(16, "entries of each buffer before training starts", "ours for the embedded base; AZR: 256", low=1)
     seed_rounds: int = option(8, "rounds of seeding, at most; then the run starts with what there is", "ours", low=0)
 
-# %% ../nbs/12_runs.ipynb #0fa5546d
+# %% ../nbs/12_runs.ipynb #0534857e
 @dataclass(frozen=True)
 class PopuloraConfig:
     "A PopuLoRA run."
@@ -273,7 +273,7 @@ class AzrConfig:
     anchor: AnchorConfig = field(default_factory=AnchorConfig)
     run: RunSection = field(default_factory=RunSection)
 
-# %% ../nbs/12_runs.ipynb #5839cb16
+# %% ../nbs/12_runs.ipynb #e726aefc
 @dataclass(frozen=True)
 class ScheduleSection:
     "Length of the run, in iterations of a challenger phase and a solver phase."
@@ -317,7 +317,7 @@ class SolverRollouts(SamplingConfig):
         choices=("binary", "r_zero"))
     replay: float = option(0.3, "share of a step's questions that come from earlier iterations, rho", "R-Diverse; R-Zero has none", low=0, high=0.9)
 
-# %% ../nbs/12_runs.ipynb #156cf755
+# %% ../nbs/12_runs.ipynb #5cb9ed8d
 @dataclass(frozen=True)
 class VotingConfig(SamplingConfig):
     "How the solver votes: consistency for the challenger's reward, pseudo-labels for the curriculum."
@@ -373,7 +373,7 @@ class MeasureConfig:
     anchor_per_cell: int = option(40, "held-out problems of each level; 0 switches the anchor set off", "ours", low=0, high=200)
     anchor_samples: int = option(4, "sampled answers to each of them, beside the greedy one", "ours", low=1)
 
-# %% ../nbs/12_runs.ipynb #e257c9c4
+# %% ../nbs/12_runs.ipynb #b596b979
 @dataclass(frozen=True)
 class ChallengerConfig:
     "A run of the challenger and solver loop."
@@ -400,11 +400,11 @@ def as_r_zero(
     solving = dataclasses.replace(config.solving, replay=0.0, reward="r_zero")
     return dataclasses.replace(config, system="r_zero", penalties=penalties, solving=solving)
 
-# %% ../nbs/12_runs.ipynb #e69d208f
+# %% ../nbs/12_runs.ipynb #9e5a0996
 CONFIGS = {"populora": PopuloraConfig, "azr": AzrConfig, "r_diverse": ChallengerConfig,
            "r_zero": lambda: as_r_zero(ChallengerConfig())} # system -> its defaults
 
-# %% ../nbs/12_runs.ipynb #8bb0dc53
+# %% ../nbs/12_runs.ipynb #852ac283
 def flatten(
     config, # a configuration or one of its sections
     prefix: str = "", # dotted name of that section
@@ -440,7 +440,7 @@ def sections(
     "The names of its sections."
     return ", ".join(entry.name for entry in dataclasses.fields(config) if dataclasses.is_dataclass(getattr(config, entry.name)))
 
-# %% ../nbs/12_runs.ipynb #eb2ff157
+# %% ../nbs/12_runs.ipynb #07ebcaee
 def describe(
     config, # a configuration
     only: str = "", # show only names that start with this
@@ -453,7 +453,7 @@ def describe(
         rows.append(f"{name:28} {json.dumps(value):32} {entry.metadata['meaning']} [{entry.metadata['origin']}]")
     return "\n".join(rows)
 
-# %% ../nbs/12_runs.ipynb #a745944f
+# %% ../nbs/12_runs.ipynb #da408822
 def check_type(
     name: str, # dotted name, for the message
     value, # what was given
@@ -470,7 +470,7 @@ def check_type(
     if type(value) is not kind: raise ValueError(f"{name}={value!r}: must be {'an' if kind is int else 'a'} {kind.__name__}")
     return value
 
-# %% ../nbs/12_runs.ipynb #53a7e15c
+# %% ../nbs/12_runs.ipynb #23512b48
 def check_limits(
     name: str, # dotted name
     value, # a value of the right type
@@ -500,7 +500,7 @@ def validate(
     if kept and kept.low > kept.high: raise ValueError(f"curriculum.low={kept.low}: must be <= curriculum.high={kept.high}")
     return config
 
-# %% ../nbs/12_runs.ipynb #fad81c10
+# %% ../nbs/12_runs.ipynb #71203d41
 def to_dict(
     config, # a configuration
 ) -> dict: # nested, JSON types only
@@ -530,7 +530,7 @@ def from_dict(
         config = set_option(config, name, check_type(name, value, find_option(config, name)[1]))
     return validate(config)
 
-# %% ../nbs/12_runs.ipynb #e2e1fa4b
+# %% ../nbs/12_runs.ipynb #6b61bd56
 def parse_value(
     name: str, # dotted name, for the message
     text: str, # what stands behind the equals sign
@@ -556,7 +556,7 @@ def apply_overrides(
         config = set_option(config, name.strip(), parse_value(name.strip(), text.strip(), find_option(config, name.strip())[1]))
     return validate(config)
 
-# %% ../nbs/12_runs.ipynb #58146a3c
+# %% ../nbs/12_runs.ipynb #595e2a5b
 def matched_agent(
     config: PopuloraConfig, # the population's run
 ) -> AzrConfig: # the baseline's
@@ -574,7 +574,7 @@ def demo_config() -> PopuloraConfig:
     "Four teachers and four students on the embedded base: minutes on two CPU cores. No replacement falls on the last step."
     return PopuloraConfig(run=RunSection(steps=30), anchor=AnchorConfig(interval=15, per_cell=8), evolution=EvolutionConfig(interval=12))
 
-# %% ../nbs/12_runs.ipynb #8a7a29ba
+# %% ../nbs/12_runs.ipynb #422dc31e
 def paper_config() -> PopuloraConfig:
     "PopuLoRA's main run; unknowns at AZR's values, marked by `origin` in the fields and listed in PAPER_UNKNOWN."
     sampling = dict(max_tokens=8096, max_prompt=6144)
@@ -618,7 +618,7 @@ def load_config(
     if not path.is_file(): raise ValueError(f"{source}: neither a preset ({', '.join(PRESETS)}) nor a JSON file")
     return apply_overrides(from_dict(read_json(path)), overrides)
 
-# %% ../nbs/12_runs.ipynb #b34d1f87
+# %% ../nbs/12_runs.ipynb #d63c29b2
 def r_diverse_config() -> ChallengerConfig:
     "R-Diverse's run as far as it is known, as two adapters."
     return ChallengerConfig(
@@ -652,7 +652,7 @@ PRESETS |= {"r_diverse": r_diverse_config, "r_diverse-gpu": r_diverse_gpu_config
 PRESETS |= {name.replace("r_diverse", "r_zero"): (lambda make=make: as_r_zero(make())) for name, make in list(PRESETS.items()) if "r_diverse" in name}
 PRESETS["r_zero"] = lambda: set_option(as_r_zero(r_diverse_config()), "proposals.global_batch", 16)
 
-# %% ../nbs/12_runs.ipynb #db173bbc
+# %% ../nbs/12_runs.ipynb #6d61d49b
 def derive_seed(
     seed: int, # seed of the run
     *labels, # names and numbers that say what the stream is for
@@ -668,7 +668,7 @@ def named_rng(
     "A numpy generator for one named use."
     return np.random.default_rng(derive_seed(seed, *labels))
 
-# %% ../nbs/12_runs.ipynb #f3aba68c
+# %% ../nbs/12_runs.ipynb #942ebbb3
 LOGS = ("metrics", "timings", "problems", "matches", "births", "iterations")   # a system leaves empty what it does not have
 
 def to_json(
@@ -694,7 +694,7 @@ def read_log(
         except ValueError: raise ValueError(f"{path}: line {number} is not JSON; restore the file or cut it before that line") from None
     return records
 
-# %% ../nbs/12_runs.ipynb #1fa696c2
+# %% ../nbs/12_runs.ipynb #0a18e199
 def sync_folder(
     folder, # every file below it, and the folders themselves
 ):
@@ -734,7 +734,7 @@ def environment() -> dict: # versions and machine facts, for config.json
             "gpu": torch.cuda.get_device_name() if torch and torch.cuda.is_available() else None,
             "omp_num_threads": os.environ.get("OMP_NUM_THREADS")}
 
-# %% ../nbs/12_runs.ipynb #260de99f
+# %% ../nbs/12_runs.ipynb #d5218fef
 FREE_OPTIONS = ("run.steps", "run.iterations", "run.keep_last", "run.progress_every")   # may differ when a run is resumed
 
 def first_difference(
@@ -748,7 +748,7 @@ def first_difference(
         if name not in FREE_OPTIONS and value != after[name]: return f"{name}: was {value!r}, now {after[name]!r}"
     return None
 
-# %% ../nbs/12_runs.ipynb #05298502
+# %% ../nbs/12_runs.ipynb #e035bea9
 logger = logging.getLogger("populora")
 
 def begun(
@@ -786,7 +786,7 @@ class RunFolder:
         if resume: self.rewind()
         self.files = {log: open(self.path/f"{log}.jsonl", "ab" if resume else "wb") for log in LOGS}
 
-# %% ../nbs/12_runs.ipynb #020e9337
+# %% ../nbs/12_runs.ipynb #e8cb0f8a
 @patch
 def note(self: RunFolder, **facts):
     "Add facts about the machine to the environment in config.json; a resumed run keeps its first ones and warns."
@@ -797,7 +797,7 @@ def note(self: RunFolder, **facts):
     held["environment"] = {**facts, **held["environment"]}
     write_aside(path, json.dumps(held, indent=1) + "\n")
 
-# %% ../nbs/12_runs.ipynb #b009c7a7
+# %% ../nbs/12_runs.ipynb #28de9b7f
 def hold_folder(
     path: Path, # an existing folder
     what: str, # what it holds, for the message
@@ -824,7 +824,7 @@ def __enter__(self: RunFolder): return self
 @patch
 def __exit__(self: RunFolder, *exception): self.close()
 
-# %% ../nbs/12_runs.ipynb #e19cd516
+# %% ../nbs/12_runs.ipynb #454f2b47
 @patch
 def append(
     self: RunFolder,
@@ -843,7 +843,7 @@ def read(
     "The records of a log."
     return read_log(self.path/f"{log}.jsonl")
 
-# %% ../nbs/12_runs.ipynb #c6621a8f
+# %% ../nbs/12_runs.ipynb #97c1d0f8
 @patch
 def offsets(self: RunFolder) -> dict: # log -> bytes
     "Put the logs on the disk and say how long each one is."
@@ -873,7 +873,7 @@ def checkpoint(
     self.step, self.checkpoint_path = step, final
     self.prune()
 
-# %% ../nbs/12_runs.ipynb #3ccbd149
+# %% ../nbs/12_runs.ipynb #ae34a547
 def run_checkpoints(
     run, # folder of a run
 ) -> dict: # step -> folder, in order
@@ -887,7 +887,7 @@ def prune(self: RunFolder):
     if not self.config.run.keep_last: return
     for folder in list(run_checkpoints(self.path).values())[1:-self.config.run.keep_last]: shutil.rmtree(folder)
 
-# %% ../nbs/12_runs.ipynb #0ae2a1b5
+# %% ../nbs/12_runs.ipynb #403789f4
 def whole_manifest(
     checkpoint, # its folder, within a run's
 ) -> dict | None: # its manifest, or None
@@ -915,7 +915,7 @@ def rewind(self: RunFolder):
         path = self.path/f"{log}.jsonl"
         if path.exists(): os.truncate(path, size)
 
-# %% ../nbs/12_runs.ipynb #29ed5445
+# %% ../nbs/12_runs.ipynb #ff2cc9cc
 class StopFlag:
     "A flag that the first interrupt raises; the second interrupt aborts."
 
@@ -936,7 +936,7 @@ class StopFlag:
         self.raised = True
         print("\nstopping after this step, with a checkpoint; once more to abort", file=sys.stderr)
 
-# %% ../nbs/12_runs.ipynb #e834f960
+# %% ../nbs/12_runs.ipynb #30026137
 class Progress:
     "A line of progress."
 

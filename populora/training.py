@@ -11,7 +11,7 @@ __all__ = ['HELLO', 'IDENTITY_PROGRAM', 'IDENTITY', 'STATEFUL', 'logger', 'TaskB
            'measure_anchor', 'Stopwatch', 'populora_step', 'start_record', 'headline', 'run_loop', 'build_population',
            'train', 'fresh_problems', 'practise', 'paired_gain', 'train_student']
 
-# %% ../nbs/13_training.ipynb #f79f17e5
+# %% ../nbs/13_training.ipynb #123bb5aa
 import json
 import logging
 import time
@@ -40,7 +40,7 @@ from .rollouts import Request, Sample
 from .runs import PopuloraConfig, Progress, RewardConfig, RunFolder, SolvingConfig, StopFlag, derive_seed, named_rng
 from .verifier import Sandbox
 
-# %% ../nbs/13_training.ipynb #08d5f066
+# %% ../nbs/13_training.ipynb #dfe31a66
 HELLO = "'Hello World'"
 IDENTITY_PROGRAM = "def f(x):\n    return x"
 IDENTITY = {
@@ -79,7 +79,7 @@ class TaskBuffer:
 
     def load_state_dict(self, state: list): self.entries = [(step, Problem.from_dict(problem)) for step, problem in state]
 
-# %% ../nbs/13_training.ipynb #7f74cc9d
+# %% ../nbs/13_training.ipynb #3e45c74e
 def draw(
     items: Sequence, # what to draw from
     n: int, # how many at most
@@ -89,7 +89,7 @@ def draw(
     n = min(n, len(items))
     return [items[i] for i in rng.choice(len(items), size=n, replace=False)] if n else []
 
-# %% ../nbs/13_training.ipynb #6755c77c
+# %% ../nbs/13_training.ipynb #26a3bcf8
 @dataclass(frozen=True)
 class Prompt:
     "One request for proposals."
@@ -119,7 +119,7 @@ def write_prompt(
         if len(ids) <= options.max_prompt: return Prompt(member, kind, index, tuple(ids), program)
     raise ValueError(f"proposals.max_prompt={options.max_prompt}: the shortest {kind} prompt has {len(ids)} tokens, set it to that or more")
 
-# %% ../nbs/13_training.ipynb #85afe8ab
+# %% ../nbs/13_training.ipynb #803c1f68
 @dataclass
 class Attempt:
     "One answer of one solver to one problem."
@@ -152,7 +152,7 @@ class Candidate:
     @property
     def well_formed(self) -> bool: return self.proposal is not None
 
-# %% ../nbs/13_training.ipynb #3822c494
+# %% ../nbs/13_training.ipynb #a6063819
 def sampling(
     options, # a section with temperature, top_p, top_k, max_tokens
 ) -> dict: # arguments of Request
@@ -178,7 +178,7 @@ def propose(
         except FormatError as error: candidate.reason = error.reason
     return candidates
 
-# %% ../nbs/13_training.ipynb #5b7177bf
+# %% ../nbs/13_training.ipynb #886a6533
 def verify(
     box: Sandbox,
     base: Base,
@@ -198,7 +198,7 @@ def verify(
         candidate.reason = None
         candidate.complexity, candidate.flags = complexity(candidate.problem.program), problem_flags(candidate.problem, seen)
 
-# %% ../nbs/13_training.ipynb #f404c870
+# %% ../nbs/13_training.ipynb #3435256e
 def attempt(
     engine, # a rollout engine
     candidates: Sequence[Candidate], # those with a solver are attempted
@@ -227,7 +227,7 @@ def check_answers(
     for (_, attempt), verdict in zip(parsed, box.check_many([(problem, attempt.answer) for problem, attempt in parsed])):
         attempt.correct, attempt.well_formed, attempt.reason = verdict.correct, verdict.well_formed, verdict.reason
 
-# %% ../nbs/13_training.ipynb #8e85b0b4
+# %% ../nbs/13_training.ipynb #a1992462
 def score(
     candidates: Sequence[Candidate],
 ):
@@ -237,7 +237,7 @@ def score(
         candidate.reward = teacher_reward(candidate.valid, candidate.solve_rate)
         for attempt in candidate.attempts: attempt.reward = student_reward(attempt.correct, attempt.well_formed)
 
-# %% ../nbs/13_training.ipynb #0a1cff1b
+# %% ../nbs/13_training.ipynb #f63b60bc
 class Repetition:
     "R-Diverse's penalties for teachers."
 
@@ -269,7 +269,7 @@ class Repetition:
         if kept: self.memory.add(kept, self.skills(kept), [None] * len(kept), step)
         return {**penalty_report(penalty, "training.diversity", clusters(similarity, distance)), "memory": len(self.memory)}
 
-# %% ../nbs/13_training.ipynb #f31683fa
+# %% ../nbs/13_training.ipynb #1a1bdd35
 @dataclass(frozen=True)
 class Row:
     "One sampled sequence as the update sees it."
@@ -308,7 +308,7 @@ def experiences(
                  for row, advantage in zip(mine, advantages) if row.reward == row.reward]
     return made
 
-# %% ../nbs/13_training.ipynb #720bf815
+# %% ../nbs/13_training.ipynb #8ab6d93a
 class Budget:
     "Sequences, tokens and optimizer steps so far."
 
@@ -333,7 +333,7 @@ class Budget:
 
     def load_state_dict(self, state: dict): self.counts = json.loads(json.dumps(state))
 
-# %% ../nbs/13_training.ipynb #e03517d4
+# %% ../nbs/13_training.ipynb #6f39bb9a
 def mean(
     values, # numbers; None and NaN are left out
 ) -> float | None: # None when nothing is left
@@ -341,7 +341,7 @@ def mean(
     known = [float(value) for value in values if value is not None and value == value]
     return sum(known) / len(known) if known else None
 
-# %% ../nbs/13_training.ipynb #c3ddee44
+# %% ../nbs/13_training.ipynb #1514f3e7
 class Anchor:
     "The held-out problems, ready to ask."
 
@@ -386,7 +386,7 @@ class Anchor:
                 **{kind: mean(right for item, right in known if item.kind == kind) for kind in kinds},
                 "levels": {str(level): mean(right for item, right in known if item.level == level) for level in levels}, "n": len(known)}
 
-# %% ../nbs/13_training.ipynb #9c938165
+# %% ../nbs/13_training.ipynb #84d2fe64
 @dataclass
 class Session:
     "Everything a step reads and changes."
@@ -414,7 +414,7 @@ class Session:
     @property
     def solvers(self) -> list[str]: return self.members("student", "agent")
 
-# %% ../nbs/13_training.ipynb #2b180a50
+# %% ../nbs/13_training.ipynb #a64fb736
 def build_session(
     config, # PopuloraConfig or AzrConfig
     box: Sandbox,
@@ -440,7 +440,7 @@ def build_session(
     return Session(config, roles, base, box, population, make_engine(population, base.tokenizer), learner, buffers, Coverage(),
                    Budget(list(roles)), anchor, **parts)
 
-# %% ../nbs/13_training.ipynb #d9fdfaa6
+# %% ../nbs/13_training.ipynb #670611e8
 STATEFUL = ("ladder", "replacement", "coverage", "budget", "seen")   # parts of a session that go into state.json
 
 @patch
@@ -475,7 +475,7 @@ def load(
         for kind, entries in kinds.items(): self.buffers[owner][kind].load_state_dict(entries)
     if self.repetition is not None: self.repetition.memory.load(folder/"memory")
 
-# %% ../nbs/13_training.ipynb #51b71057
+# %% ../nbs/13_training.ipynb #e764735a
 def role_record(
     rows: Sequence[Row], # of one role
     **rates, # name -> values to average
@@ -508,7 +508,7 @@ def member_records(
         records[name] = record
     return records
 
-# %% ../nbs/13_training.ipynb #eb6ffe21
+# %% ../nbs/13_training.ipynb #e1546a79
 def problem_record(
     session: Session,
     step: int,
@@ -532,7 +532,7 @@ def failures(
     return (count(c.reason for c in candidates if not c.well_formed), count(a.reason for a in attempts if a.well_formed is False),
             count(c.reason for c in candidates if c.well_formed and not c.valid))
 
-# %% ../nbs/13_training.ipynb #292ab326
+# %% ../nbs/13_training.ipynb #c8397611
 logger = logging.getLogger("populora")
 
 def warn_format(
@@ -548,7 +548,7 @@ def warn_format(
         logger.warning("%s: all %d sequences are malformed in the same way (%s); the base may not speak the template %r, see base.template",
                        role, n, reason, session.base.template.name)
 
-# %% ../nbs/13_training.ipynb #eb663813
+# %% ../nbs/13_training.ipynb #1fffcaec
 def metrics_record(
     session: Session,
     step: int,
@@ -576,7 +576,7 @@ def metrics_record(
             "format_failures": dict(sorted((Counter(proposal_failures) + Counter(answer_failures)).items())), "invalid": invalid,
             "anchor": anchor, "budget": session.budget.state_dict()}
 
-# %% ../nbs/13_training.ipynb #9c11340f
+# %% ../nbs/13_training.ipynb #092661f8
 def teacher_proposals(
     session: Session,
     step: int,
@@ -596,7 +596,7 @@ def teacher_proposals(
     for candidate in candidates: session.budget.add("proposer", candidate.prompt.member, [candidate.sample])
     return candidates
 
-# %% ../nbs/13_training.ipynb #5fc5ad30
+# %% ../nbs/13_training.ipynb #2eeb6ece
 def student_attempts(
     session: Session,
     candidates: Sequence[Candidate], # verified
@@ -609,7 +609,7 @@ def student_attempts(
     attempt(session.engine, candidates, options, options.samples, session.config.seed, step)
     for candidate in candidates: session.budget.add("solver", candidate.solver, [attempt.sample for attempt in candidate.attempts])
 
-# %% ../nbs/13_training.ipynb #a8631e6d
+# %% ../nbs/13_training.ipynb #c0359b4b
 def update(
     session: Session,
     made: Sequence[Experience],
@@ -617,10 +617,10 @@ def update(
     "One optimizer step for each member that has sequences."
     updates = session.learner.step(made) if made else {}
     check_gap(updates, session.base.model.dtype)
-    session.budget.steps([member for member in session.roles if member in updates])
+    session.budget.steps([member for member in session.roles if updates.get(member, {}).get("updated")])
     return updates
 
-# %% ../nbs/13_training.ipynb #678221c2
+# %% ../nbs/13_training.ipynb #1f0664aa
 def match_result(
     candidates: Sequence[Candidate], # of one teacher
 ) -> tuple[float | None, int]: # solve rate (None: no valid problem, NaN: unknown), number of valid problems
@@ -640,7 +640,7 @@ def rate_matches(
     results = [(teacher, student, *match_result([c for c in candidates if c.prompt.member == teacher])) for teacher, student in pairs]
     return session.ladder.record_step(results, step)
 
-# %% ../nbs/13_training.ipynb #62b56d32
+# %% ../nbs/13_training.ipynb #36cb465f
 def evolve(
     session: Session,
     step: int,
@@ -659,7 +659,7 @@ def remember(
     for candidate in candidates:
         if candidate.valid: session.buffers[owner(candidate)][candidate.prompt.kind].add(step, candidate.problem)
 
-# %% ../nbs/13_training.ipynb #851c040a
+# %% ../nbs/13_training.ipynb #cae7df5b
 def measure_anchor(
     session: Session,
     step: int, # steps done; 0 before training
@@ -674,7 +674,7 @@ def measure_anchor(
     found = {name: session.anchor.accuracy(attempts) for name, attempts in made.items()}
     return found if step else {name: found[None] for name in session.solvers}
 
-# %% ../nbs/13_training.ipynb #a2132544
+# %% ../nbs/13_training.ipynb #90c74f1e
 class Stopwatch:
     "Seconds by phase."
 
@@ -689,7 +689,7 @@ class Stopwatch:
 
     def total(self) -> dict: return {**self.seconds, "total": time.perf_counter() - self.start}
 
-# %% ../nbs/13_training.ipynb #542e4ffe
+# %% ../nbs/13_training.ipynb #ff0103c9
 def populora_step(
     session: Session,
     step: int, # counted from 1
@@ -714,7 +714,7 @@ def populora_step(
     problems = [problem_record(session, step, versions[c.prompt.member], c) for c in candidates]
     return {"metrics": [metrics], "problems": problems, "matches": matches, "births": births, "timings": [{"step": step, "seconds": watch.total()}]}
 
-# %% ../nbs/13_training.ipynb #049cbb01
+# %% ../nbs/13_training.ipynb #1cecb4ed
 def start_record(
     session: Session,
 ) -> dict: # log -> records
@@ -733,7 +733,7 @@ def headline(
     return {"solve": metrics["roles"]["solver"]["solve_rate"], "valid": metrics["roles"]["proposer"]["valid_rate"],
             "lines": (metrics["complexity"] or {}).get("lines"), "cells": metrics["coverage"]["cells"], "anchor": mean(scores), "s/step": seconds}
 
-# %% ../nbs/13_training.ipynb #8623ad60
+# %% ../nbs/13_training.ipynb #874b5274
 def run_loop(
     config, # PopuloraConfig or AzrConfig
     run_dir, # folder of the run
@@ -764,7 +764,7 @@ def run_loop(
         finally: session.population.close()
         return run.path
 
-# %% ../nbs/13_training.ipynb #b194dd3b
+# %% ../nbs/13_training.ipynb #7a260c4f
 def build_population(
     config: PopuloraConfig,
     box: Sandbox,
@@ -794,7 +794,7 @@ def train(
     "Train a population."
     return run_loop(config, run_dir, resume, lambda config, box: build_population(config, box, base, engine), populora_step)
 
-# %% ../nbs/13_training.ipynb #4a298e53
+# %% ../nbs/13_training.ipynb #fab5dbf5
 def fresh_problems(
     kind: str,
     n: int, # how many
@@ -825,7 +825,7 @@ def practise(
     check_answers(box, base, [(problems[i], trial) for i, trial in trials])
     return [Row(member, (member, i), asked[i], trial.sample, student_reward(trial.correct, trial.well_formed)) for i, trial in trials]
 
-# %% ../nbs/13_training.ipynb #c06224d0
+# %% ../nbs/13_training.ipynb #8f1c9b49
 def paired_gain(
     before: Sequence[Attempt], # of some problems, those of one problem together
     after: Sequence[Attempt], # of the same problems, in the same order
@@ -839,7 +839,7 @@ def paired_gain(
     means = rng.choice(gains, (draws, problems)).mean(1)
     return float(gains.mean()), *map(float, np.quantile(means, (0.025, 0.975)))
 
-# %% ../nbs/13_training.ipynb #29ab9e22
+# %% ../nbs/13_training.ipynb #afa64407
 def train_student(
     base: Base,
     kind: str, # of the problems

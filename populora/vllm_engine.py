@@ -6,7 +6,7 @@
 __all__ = ['MAX_RANKS', 'PROBES', 'need_vllm', 'lora_rank', 'capture_sizes', 'sample_seed', 'sampling_options', 'to_sample',
            'VllmEngine']
 
-# %% ../nbs/10c_vllm_engine.ipynb #2b1e642d
+# %% ../nbs/10c_vllm_engine.ipynb #954a9840
 import importlib
 import importlib.util
 import shutil
@@ -19,9 +19,9 @@ import numpy as np
 import torch
 from fastcore.basics import patch
 
-from .rollouts import Request, Sample, TorchEngine, count, cut_text, full_context, inference, stop_length
+from .rollouts import Request, Sample, TorchEngine, count, cut_text, full_context, inference, reply_ends, stop_length
 
-# %% ../nbs/10c_vllm_engine.ipynb #d85a3c47
+# %% ../nbs/10c_vllm_engine.ipynb #545a76c5
 def need_vllm():  # the module
     "Import vLLM, or say how to get it."
     if importlib.util.find_spec("vllm") is None:
@@ -44,7 +44,7 @@ def capture_sizes(
     "A few batch sizes to capture as graphs; vLLM pads to the next one."
     return sorted({min(2**i, rows) for i in range(0, rows.bit_length() + 1, 2)} | {rows})
 
-# %% ../nbs/10c_vllm_engine.ipynb #5dc2a228
+# %% ../nbs/10c_vllm_engine.ipynb #9939b4d3
 def sample_seed(
     seed: int,  # the request's
     sample: int,  # number of the sample
@@ -65,7 +65,7 @@ def sampling_options(
                 ignore_eos=True, logprobs=0, detokenize=bool(request.stop), skip_special_tokens=False,
                 seed=sample_seed(request.seed, sample) if seeded and request.temperature else None)
 
-# %% ../nbs/10c_vllm_engine.ipynb #fb01f385
+# %% ../nbs/10c_vllm_engine.ipynb #67aeb9d5
 def to_sample(
     output,  # one of vLLM's completions
     request: Request,
@@ -84,16 +84,16 @@ def to_sample(
     text = decode(ids[:-1] if ended == "eos" else ids)
     return Sample(cut_text(text, request.stop) if found is not None else text, ids, logprobs, tuple(-x for x in logprobs), ended)
 
-# %% ../nbs/10c_vllm_engine.ipynb #92e0a090
+# %% ../nbs/10c_vllm_engine.ipynb #d72ab5ed
 class VllmEngine:
     "Samples with vLLM, one LoRA adapter a member."
     check, text = TorchEngine.check, TorchEngine.text
 
     def __init__(self,
         population,  # a LoraPopulation, or a plain model (then every request's member is None)
-        tokenizer,  # decodes samples; gives the EOS id unless eos_ids does
+        tokenizer,  # decodes samples; says where a reply ends unless eos_ids does
         max_rows: int = 256,  # vLLM's max_num_seqs
-        eos_ids: Sequence[int] | None = None,  # ids that end a sample; None: the tokenizer's EOS
+        eos_ids: Sequence[int] | None = None,  # ids that end a sample; None: those of `reply_ends` (notebook 10)
         context: int | None = None,  # longest prompt + completion; None: the model's
         memory: float = 0.4,  # fraction of the GPU's memory for vLLM
         sleep: bool = False,  # give the memory back between calls
@@ -107,8 +107,8 @@ class VllmEngine:
         self.population = population if hasattr(population, "rows") else None
         self.model = population.model if self.population is not None else population
         self.tokenizer, self.max_rows, self.sleeps, self.seeded, self.exact = tokenizer, max_rows, sleep, seeded, exact
-        eos = eos_ids if eos_ids is not None else [i for i in [tokenizer.eos_token_id] if i is not None]
-        self.eos_ids, self.context = tuple(int(i) for i in eos), context or full_context(self.model.config)
+        self.eos_ids = tuple(map(int, reply_ends(tokenizer) if eos_ids is None else eos_ids))
+        self.context = context or full_context(self.model.config)
         self.tolerance = tolerance or (0.01 if self.model.dtype == torch.float32 else 0.15)
         self.counters: dict = {}
         self.files = Path(tempfile.mkdtemp(prefix="populora-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))
@@ -138,7 +138,7 @@ def llm_options(self: VllmEngine,
                 gpu_memory_utilization=memory, enable_sleep_mode=self.sleeps, generation_config="vllm", logprobs_mode="processed_logprobs",
                 enable_prefix_caching=True, seed=0, **lora, **compiled)
 
-# %% ../nbs/10c_vllm_engine.ipynb #6e0c5abe
+# %% ../nbs/10c_vllm_engine.ipynb #52ab50f7
 @patch
 def load(self: VllmEngine,
     names: Sequence[str],  # members that are about to sample
@@ -162,7 +162,7 @@ def load(self: VllmEngine,
         changed.append(name)
     return changed
 
-# %% ../nbs/10c_vllm_engine.ipynb #3f2d08a2
+# %% ../nbs/10c_vllm_engine.ipynb #996f785c
 @patch
 def ask(self: VllmEngine,
     requests: Sequence[Request],  # all of members, or all of the base
@@ -202,7 +202,7 @@ def generate(self: VllmEngine,
     if self.sleeps: self.sleep()
     return out
 
-# %% ../nbs/10c_vllm_engine.ipynb #84bd9f2b
+# %% ../nbs/10c_vllm_engine.ipynb #b769b488
 PROBES = 4  # prompts of the check
 
 @patch
@@ -237,7 +237,7 @@ def verify(self: VllmEngine,
     if found["change"] > 2 * self.tolerance: self.checked[name] = found
     return found
 
-# %% ../nbs/10c_vllm_engine.ipynb #0550d127
+# %% ../nbs/10c_vllm_engine.ipynb #c24535c0
 @patch
 def sleep(self: VllmEngine) -> None:
     "Give the GPU's memory back."

@@ -9,7 +9,7 @@ __all__ = ['LANGUAGE', 'compact', 'TASK_FIELDS', 'FREE', 'GOALS', 'tagged', 'wri
            'save_checkpoint', 'load_checkpoint', 'endless', 'train_replies', 'answer_format', 'measure', 'pooled',
            'goal_table', 'make_trainable', 'environment', 'describe', 'warm_start', 'training_seconds']
 
-# %% ../nbs/09a_warm_start.ipynb #d0fe80fb
+# %% ../nbs/09a_warm_start.ipynb #f99531ce
 import json
 import math
 import os
@@ -31,7 +31,7 @@ from .generator import anchor_set
 from .lora import ATTENTION
 from .problems import KINDS, TEMPLATES, FormatError, Problem, Proposal, Template
 
-# %% ../nbs/09a_warm_start.ipynb #1e124e23
+# %% ../nbs/09a_warm_start.ipynb #987ad4bd
 LANGUAGE = {"code_o": "output", "code_i": "input", "code_f": "python"}  # the block that holds an answer
 
 def tagged(template: Template, blocks: list) -> str: # blocks: (language, body) pairs
@@ -58,7 +58,7 @@ def write_proposal(
         return f"# {proposal.message}\n{calls}" if template.name == "compact" else tagged(template, inputs + [("message", proposal.message)])
     return f"{proposal.program}\n{calls}" if template.name == "compact" else tagged(template, [("python", proposal.program)] + inputs)
 
-# %% ../nbs/09a_warm_start.ipynb #7d2d8dae
+# %% ../nbs/09a_warm_start.ipynb #bd49f06f
 compact = TEMPLATES["compact"]
 
 def sessions(lines: list[str]) -> list[tuple]: # (program, arguments, output) each; "" where a session has no program or no output
@@ -81,7 +81,7 @@ def read_problem(document: Document) -> Problem: # its `outputs` and `inputs` as
     inputs, outputs = zip(*shown, shown[-1])
     return Problem("code_f", document.completion, inputs, outputs, message=program[len("# ") :], n_shown=len(shown))
 
-# %% ../nbs/09a_warm_start.ipynb #4a339f0b
+# %% ../nbs/09a_warm_start.ipynb #016dadfa
 def retell(
     document: Document, # in the compact form: a solving or a proposing task
     template: Template,
@@ -99,7 +99,7 @@ def retell(
     asked = template.propose(kind, references, program=program, n_inputs=len(proposal.inputs))
     return replace(document, prompt=asked, completion=write_proposal(template, proposal))
 
-# %% ../nbs/09a_warm_start.ipynb #8c24befb
+# %% ../nbs/09a_warm_start.ipynb #0fa156ec
 @dataclass
 class WarmStartConfig:
     "The recipe of a warm start."
@@ -142,7 +142,7 @@ class WarmStartConfig:
 
 TASK_FIELDS = tuple(f"{word}{kind}" for word in ("", "propose_") for kind in ("code_o", "code_i", "code_f"))
 
-# %% ../nbs/09a_warm_start.ipynb #52506803
+# %% ../nbs/09a_warm_start.ipynb #b2613cea
 @dataclass(frozen=True, eq=False)
 class Example:
     "A document as tokens."
@@ -179,7 +179,7 @@ def collate(
         mask[row, e.prompt : len(e.ids)] = True
     return torch.from_numpy(ids).to(device, non_blocking=True), torch.from_numpy(mask).to(device, non_blocking=True)
 
-# %% ../nbs/09a_warm_start.ipynb #027c6f33
+# %% ../nbs/09a_warm_start.ipynb #a3715824
 def reply_loss(
     model, # a causal language model of transformers
     ids: torch.Tensor, # (rows, columns)
@@ -190,7 +190,7 @@ def reply_loss(
     picked = mask[:, 1:]
     return torch.nn.functional.cross_entropy(model.get_output_embeddings()(hidden[picked]).float(), ids[:, 1:][picked])
 
-# %% ../nbs/09a_warm_start.ipynb #fb7903d5
+# %% ../nbs/09a_warm_start.ipynb #696e29d2
 def batches(
     examples: list[Example],
     batch_tokens: int, # a batch, padding included
@@ -209,7 +209,7 @@ def batches(
         start = stop
     return [cut[i] for i in rng.permutation(len(cut))]
 
-# %% ../nbs/09a_warm_start.ipynb #4b662866
+# %% ../nbs/09a_warm_start.ipynb #1ba84e5b
 def draw_documents(
     documents: list[Document],
     config: WarmStartConfig,
@@ -251,7 +251,7 @@ def make_examples(
         raise ValueError(f"max_tokens={config.max_tokens}, max_reply={config.max_reply}: no document is that short; give more")
     return examples, held_out, seen
 
-# %% ../nbs/09a_warm_start.ipynb #fde3cdc5
+# %% ../nbs/09a_warm_start.ipynb #a8070dd1
 def used_shares(
     config: WarmStartConfig,
     state: dict, # "step", "tokens", "seconds"
@@ -274,6 +274,7 @@ def train_step(model, optimizer, examples: list[Example], config: WarmStartConfi
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.max_grad_norm)
     if not torch.isfinite(norm): raise FloatingPointError(f"lr={config.lr}: the gradient is {norm.item()}; train with a lower lr")
     optimizer.step()
+    for p in model.parameters(): torch.autograd.graph.increment_version(p) # the fused optimizer does not count its writes
     optimizer.zero_grad(set_to_none=True)
     return loss.item()
 
@@ -287,7 +288,7 @@ def held_out_loss(model, examples: list[Example], config: WarmStartConfig) -> fl
         total, count = total + reply_loss(model, *collate(chosen, device)).item() * n, count + n
     return total / count
 
-# %% ../nbs/09a_warm_start.ipynb #0c1204ea
+# %% ../nbs/09a_warm_start.ipynb #8f7485f3
 FREE = ("seconds", "log_every", "checkpoint_every", "measured")  # fields that may change when a training goes on
 
 def save_checkpoint(folder: Path, model, optimizer, state: dict, config: WarmStartConfig) -> None:
@@ -314,7 +315,7 @@ def endless(examples: list[Example], config: WarmStartConfig, first: int = 0): #
         for batch in cut[first:]: yield [examples[i] for i in batch]
         first, turn = max(0, first - len(cut)), turn + 1
 
-# %% ../nbs/09a_warm_start.ipynb #3900a7f0
+# %% ../nbs/09a_warm_start.ipynb #58d0d084
 def train_replies(
     model, # on its device, in float32, trainable
     examples: list[Example],
@@ -344,7 +345,7 @@ def train_replies(
     if config.checkpoint_every: save_checkpoint(folder, model, optimizer, state, config) # measuring may be interrupted too
     return state | {"stopped_by": limit}
 
-# %% ../nbs/09a_warm_start.ipynb #57b39af9
+# %% ../nbs/09a_warm_start.ipynb #79fabd0e
 def answer_format(base: Base, n: int, seed: int = 0) -> dict: # "answer <kind>" -> [parsed, n]
     "How many answers at temperature 1 keep to the format, on anchor problems of all levels."
     table = {}
@@ -369,7 +370,7 @@ def measure(
     return {"n": n, "format": answer_format(base, cell, seed), "proposing": measure_proposing(base, box, n, n, seen=seen, seed=seed),
             "solving": measure_solving(base, box, cell, cell, seen, seed)}
 
-# %% ../nbs/09a_warm_start.ipynb #1fd5d409
+# %% ../nbs/09a_warm_start.ipynb #9c8f0873
 GOALS = {"format": 0.95, "valid": 0.70, "solved": 0.50}  # shares that self-play needs to begin
 
 def pooled(measured: dict) -> dict: # "format", "valid", "solved", and "greedy" per kind -> [count, n]
@@ -391,7 +392,7 @@ def goal_table(record: dict) -> str: # Markdown
         rows.append(f"| {name} | {'' if goal is None else f'{100 * goal:.0f}'} | {cell(*before[name])} | {cell(count, n)} | {reached} |")
     return "\n".join(rows)
 
-# %% ../nbs/09a_warm_start.ipynb #230ef404
+# %% ../nbs/09a_warm_start.ipynb #f14317e5
 def make_trainable(base: Base) -> None:
     "All weights in float32 and with gradients; a model that was read from a GGUF file forgets that it was quantized."
     wrong = next((name for name, p in base.model.named_parameters() if not p.is_floating_point()), None)
@@ -400,7 +401,7 @@ def make_trainable(base: Base) -> None:
     if hasattr(base.model.config, "quantization_config"): del base.model.config.quantization_config
     base.model.float().requires_grad_(True)
 
-# %% ../nbs/09a_warm_start.ipynb #2d27a6fa
+# %% ../nbs/09a_warm_start.ipynb #880c155b
 def environment(device) -> dict: # device, torch, transformers, python
     "Where a training ran."
     name = torch.cuda.get_device_name(device) if torch.device(device).type == "cuda" else platform.machine()
@@ -417,7 +418,7 @@ def _check_out(out: Path, resume: bool) -> None: # refuse a folder that holds a 
         raise ValueError(f"out={out}: holds an unfinished warm start; resume it or give another folder")
     out.mkdir(parents=True, exist_ok=True)
 
-# %% ../nbs/09a_warm_start.ipynb #b417f515
+# %% ../nbs/09a_warm_start.ipynb #37133b69
 def warm_start(
     base: Base, # its model is trained in place
     config: WarmStartConfig,
@@ -453,7 +454,7 @@ def warm_start(
     for name in ("before.json", "checkpoint.pt"): (out / name).unlink(missing_ok=True)
     return trained
 
-# %% ../nbs/09a_warm_start.ipynb #bba93a44
+# %% ../nbs/09a_warm_start.ipynb #528f5efd
 def training_seconds(
     parameters: float,
     tokens: float,
