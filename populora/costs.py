@@ -10,7 +10,7 @@ __all__ = ['SHAPES', 'TRAINING_SIZES', 'LOADS', 'TIMEOUT', 'STEP_CASES', 'PHASES
            'one_adapter', 'Dubbed', 'step_config', 'time_steps', 'time_evolution', 'bench_step_once', 'OutOfTime',
            'time_limit', 'bench_step', 'step_table', 'step_floors', 'step_bars']
 
-# %% ../nbs/14a_costs.ipynb #e6dbfbe8
+# %% ../nbs/14a_costs.ipynb #9500386d
 import gc
 import os
 import platform
@@ -37,7 +37,7 @@ from .runs import PopuloraConfig, apply_overrides, matched_agent
 from .training import Session, build_population, populora_step
 from .verifier import Sandbox
 
-# %% ../nbs/14a_costs.ipynb #d172a17a
+# %% ../nbs/14a_costs.ipynb #76fe0b03
 def machine(
     device: str, # a torch device
 ) -> dict: # names and versions
@@ -58,7 +58,7 @@ def clear(device: str | torch.device) -> None:
     gc.collect()
     if torch.device(device).type == "cuda": torch.cuda.empty_cache()
 
-# %% ../nbs/14a_costs.ipynb #cae20205
+# %% ../nbs/14a_costs.ipynb #116f0efb
 def timed(
     job: Callable[[], object],
     device: str, # a torch device
@@ -78,7 +78,7 @@ def timed(
         taken.append(time.perf_counter() - start)
     return {"seconds": statistics.median(taken), "peak_gb": torch.cuda.max_memory_allocated(device) / 1e9 if cuda else None, "runs": len(taken)}
 
-# %% ../nbs/14a_costs.ipynb #8cab10bf
+# %% ../nbs/14a_costs.ipynb #af48341b
 def unless_full(
     job: Callable[..., dict], # a measurement
     *args, # its arguments
@@ -90,7 +90,7 @@ def unless_full(
     torch.cuda.empty_cache()
     return None
 
-# %% ../nbs/14a_costs.ipynb #e097c30d
+# %% ../nbs/14a_costs.ipynb #a5881084
 SHAPES = {
     "smollm2": dict(model_type="llama", vocab_size=49152, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
                     num_key_value_heads=3, tie_word_embeddings=True, max_position_embeddings=8192),
@@ -118,7 +118,7 @@ def sized_base(
     model.config.eos_token_id = speech.tokenizer.eos_token_id
     return Base(name, model.to(device, dtype).eval().requires_grad_(False), speech.tokenizer, speech.template)
 
-# %% ../nbs/14a_costs.ipynb #4cc98736
+# %% ../nbs/14a_costs.ipynb #c4fdd211
 def random_batch(
     names: Sequence[str], # members
     sequences: int, # of each member
@@ -131,7 +131,7 @@ def random_batch(
     ids = rng.integers(3, vocab, size=(len(names) * sequences, length)).tolist()
     return [Experience(names[i // sequences], row[:prompt], row[prompt:], None, float(rng.standard_normal())) for i, row in enumerate(ids)]
 
-# %% ../nbs/14a_costs.ipynb #fe5054a3
+# %% ../nbs/14a_costs.ipynb #bf59af6a
 class TakingTurns:
     "Members as plain peft adapters on one base, trained one after another."
     def __init__(self,
@@ -169,7 +169,7 @@ class TakingTurns:
         "Take the adapters off the base."
         self.model.unload()
 
-# %% ../nbs/14a_costs.ipynb #9402f2b9
+# %% ../nbs/14a_costs.ipynb #97379e90
 def peft_step(
     turns: TakingTurns,
     experiences: Sequence[Experience], # of one length, and one prompt length
@@ -195,7 +195,7 @@ def peft_step(
         turns.optimizers[name].step()
         turns.optimizers[name].zero_grad()
 
-# %% ../nbs/14a_costs.ipynb #519b3034
+# %% ../nbs/14a_costs.ipynb #ecd7457e
 def moved_population(
     base: Base,
     names: Sequence[str], # members
@@ -210,7 +210,7 @@ def moved_population(
             stack.B.copy_(size * torch.randn(stack.B.shape, generator=torch_rng(seed, "moved", stack.layer)))
     return population
 
-# %% ../nbs/14a_costs.ipynb #b63be284
+# %% ../nbs/14a_costs.ipynb #49f0746c
 def time_one_pass(
     base: Base,
     names: Sequence[str], # members
@@ -243,7 +243,7 @@ def time_turns(
     finally: turns.close()
     return found | {"seconds": found["seconds"] * len(names) / share}
 
-# %% ../nbs/14a_costs.ipynb #50c544d5
+# %% ../nbs/14a_costs.ipynb #464c0541
 def fastest(row: Mapping) -> dict | None:
     "The faster of the two peft variants."
     found = [row[key] for key in ("peft", "peft_autocast") if row.get(key)]
@@ -284,7 +284,7 @@ def bench_training(
         report(row)
     return rows
 
-# %% ../nbs/14a_costs.ipynb #cd590a41
+# %% ../nbs/14a_costs.ipynb #ca8b72ba
 def training_table(
     rows: Sequence[dict], # of `bench_training`
 ) -> str: # plain text
@@ -299,7 +299,7 @@ def training_table(
                      f"{clock(row.get('peft_autocast'))} {ratio} {size(row['one_pass'])} {size(fastest(row))}")
     return "\n".join(lines)
 
-# %% ../nbs/14a_costs.ipynb #8d71fbc9
+# %% ../nbs/14a_costs.ipynb #86c459b9
 def layer_shapes(
     name: str, # a name in `SHAPES`
 ) -> dict[str, tuple[int, int]]: # layer path -> (d_in, d_out), all linear layers but the head
@@ -321,7 +321,7 @@ def random_adapter(
     return Adapter({layer: (torch.randn(rank, d_in, generator=rng), torch.randn(d_out, rank, generator=rng))
                     for layer, (d_in, d_out) in shapes.items()})
 
-# %% ../nbs/14a_costs.ipynb #29e341ea
+# %% ../nbs/14a_costs.ipynb #bc235661
 def copy_and_qr(
     adapter: Adapter,
 ) -> None:
@@ -353,7 +353,7 @@ def peft_svd(
     seconds = time.perf_counter() - start
     return seconds, (inner.lora_B["child"].weight @ inner.lora_A["child"].weight * inner.scaling["child"]).detach()
 
-# %% ../nbs/14a_costs.ipynb #5cd9a89e
+# %% ../nbs/14a_costs.ipynb #80f8a699
 def bench_operators(
     base: str = "qwen7b", # a name in `SHAPES`
     rank: int = 32,
@@ -389,7 +389,7 @@ def operators_table(
     lines = [f"{row['what']:30} {row['seconds']:8.2f} {row['ratio']:14.2f}x" for row in rows]
     return "\n".join([f"{'operator':30} {'seconds':>8} {'of copy and QR':>15}", *lines])
 
-# %% ../nbs/14a_costs.ipynb #3277c45d
+# %% ../nbs/14a_costs.ipynb #104f5e84
 class Renamed:
     "An engine or a learner behind which all members are one."
     def __init__(self, inner, name: str): self.inner, self.name = inner, name
@@ -416,14 +416,14 @@ def one_adapter(
 ) -> Session: # the same game with one adapter
     "The single agent that samples and trains on as many sequences as the population."
     session.population.close()
-    session.replacement.interval = 10**9                                          # one adapter has nobody to replace it
+    session.replacement.interval = 0                                              # one adapter has nobody to replace it
     config, name = session.config, "agent"
     population = LoraPopulation(session.base.model, [name], config.adapter.rank, config.adapter.alpha, config.adapter.targets, config.seed)
     learner = Learner(population, lr=config.optimizer.lr, micro_tokens=config.optimizer.micro_tokens or None)
     return replace(session, population=OneForAll(population), engine=Renamed(make_engine(population, session.base.tokenizer), name),
                    learner=Renamed(learner, name))
 
-# %% ../nbs/14a_costs.ipynb #132becdc
+# %% ../nbs/14a_costs.ipynb #3524e5f0
 class Dubbed:
     "An engine whose samples say something else."
     def __init__(self, inner, tokenizer, seed: int = 0):
@@ -446,7 +446,7 @@ class Dubbed:
         prompts = [self.tokenizer.decode(request.prompt_ids, skip_special_tokens=True) for request in requests]
         return [[replace(sample, text=self.line(prompt)) for sample in samples] for prompt, samples in zip(prompts, self.inner.generate(requests))]
 
-# %% ../nbs/14a_costs.ipynb #a3b90eb4
+# %% ../nbs/14a_costs.ipynb #7c84ac75
 LOADS = { # prompts a teacher and kind, proposals a prompt, attempts a problem, longest proposal and answer, samples decoded together
     "tiny": (2, 8, 8, 128, 96, 1024), "smollm2": (1, 8, 8, 128, 96, 1024), "qwen7b": (1, 8, 4, 128, 96, 512), "toy": (1, 2, 2, 12, 6, 64),
 }
@@ -472,7 +472,7 @@ def step_config(
                "evolution.interval": 10}
     return apply_overrides(PopuloraConfig(), [f"{name}={value}" for name, value in options.items()])
 
-# %% ../nbs/14a_costs.ipynb #750816fe
+# %% ../nbs/14a_costs.ipynb #bf8185bf
 def time_steps(
     session: Session,
     step_function: Callable, # (session, step) -> log -> records
@@ -506,7 +506,7 @@ def time_evolution(
     synchronize(session.config.base.device)
     return (time.perf_counter() - start) / 3 / session.replacement.interval
 
-# %% ../nbs/14a_costs.ipynb #b08b195f
+# %% ../nbs/14a_costs.ipynb #8d2cf1bc
 def bench_step_once(
     base: Base,
     config: PopuloraConfig, # from `step_config`
@@ -539,7 +539,7 @@ def bench_step_once(
         row["ratio_adapter"] = found["seconds"] / row["agent"]["seconds"]
     return row
 
-# %% ../nbs/14a_costs.ipynb #76aa2b4b
+# %% ../nbs/14a_costs.ipynb #6e0ff75c
 class OutOfTime(Exception):
     "A measurement took too long."
 
@@ -558,7 +558,7 @@ def time_limit(
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 
-# %% ../nbs/14a_costs.ipynb #f7e5a3c3
+# %% ../nbs/14a_costs.ipynb #8c614075
 STEP_CASES = (("tiny", 4), ("smollm2", 4), ("qwen7b", 4), ("tiny", 8), ("tiny", 16), ("smollm2", 8), ("smollm2", 16)) # base, teachers = students
 
 def bench_step(
@@ -591,7 +591,7 @@ def bench_step(
             clear(device)
     return rows
 
-# %% ../nbs/14a_costs.ipynb #55d7ba3e
+# %% ../nbs/14a_costs.ipynb #683d439c
 PHASES = ("propose", "verify", "solve", "check", "train", "rate", "evolve")
 
 def step_table(
@@ -609,7 +609,7 @@ def step_table(
                      + " ".join(f"{ours['phases'].get(phase, 0):7.3f}s" for phase in PHASES))
     return "\n".join(lines)
 
-# %% ../nbs/14a_costs.ipynb #681079dd
+# %% ../nbs/14a_costs.ipynb #784da8fc
 H200 = {"bytes": 4.8e12, "flops": 9.9e14, "program": 2e-4, "memory": 2e10} # a second; seconds a program on one core; bytes a second of the host
 
 def step_floors(
@@ -633,7 +633,7 @@ def step_floors(
             "train": (4 * weights + 6 * adapter + head) * row["population"]["tokens"] / hardware["flops"],
             "evolve": 3 * 4 * adapter / hardware["memory"] / 10}
 
-# %% ../nbs/14a_costs.ipynb #d8329ebc
+# %% ../nbs/14a_costs.ipynb #229147fb
 def step_bars(
     rows: Sequence[dict], # of `bench_step`
 ): # a matplotlib Figure

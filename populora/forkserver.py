@@ -15,7 +15,7 @@ __all__ = ['CHILD_STATUSES', 'SERVER_STATUSES', 'MAX_REPORT', 'MAX_DETAIL', 'REP
            'keep_to_folder', 'load_module', 'preload', 'prepare', 'settle', 'burn_number', 'serve', 'failing_fork',
            'lay_out']
 
-# %% ../nbs/01b_forkserver.ipynb #e6c9233b
+# %% ../nbs/01b_forkserver.ipynb #a3a620e5
 import ast
 import builtins
 import collections
@@ -36,7 +36,7 @@ import time
 import types
 import warnings
 
-# %% ../nbs/01b_forkserver.ipynb #f24b4dc3
+# %% ../nbs/01b_forkserver.ipynb #d86819ca
 def read_exactly(descriptor: int, count: int) -> bytes: # fewer bytes than asked for only at the end of the stream
     "Read `count` bytes from a blocking descriptor."
     parts = []
@@ -63,7 +63,7 @@ def read_frame(descriptor: int) -> bytes | None: # None at the end of the stream
     body = read_exactly(descriptor, size)
     return body if len(body) == size else None
 
-# %% ../nbs/01b_forkserver.ipynb #2781f24c
+# %% ../nbs/01b_forkserver.ipynb #79c3d32d
 CHILD_STATUSES = ("ok", "error", "syntax", "memory", "output_too_large", "unsupported_type")
 SERVER_STATUSES = ("error", "timeout", "crashed", "output_too_large", "infrastructure", "postponed")
 MAX_REPORT = 1 << 18  # bytes a child may write
@@ -80,7 +80,7 @@ def unpack_report(body: bytes, statuses: tuple = CHILD_STATUSES) -> tuple[str, s
     status, value, detail = parts
     return status, value if status == "ok" else None, detail[:MAX_DETAIL]
 
-# %% ../nbs/01b_forkserver.ipynb #11fa0623
+# %% ../nbs/01b_forkserver.ipynb #21231c6f
 REPLY = struct.Struct("<Qd?")  # batch, CPU seconds, whether a child wrote the report
 
 def unpack_reply(body: bytes, batch: int) -> list: # [status, value, detail, CPU seconds]
@@ -90,7 +90,7 @@ def unpack_reply(body: bytes, batch: int) -> list: # [status, value, detail, CPU
     if number != batch: raise ValueError(f"a reply to batch {number}: expected {batch}")
     return [*unpack_report(body[REPLY.size:], CHILD_STATUSES if by_child else SERVER_STATUSES), seconds]
 
-# %% ../nbs/01b_forkserver.ipynb #4602164c
+# %% ../nbs/01b_forkserver.ipynb #c12fb124
 FIRST_WORDS = tuple((status, f"{status}\n".encode()) for status in CHILD_STATUSES)
 
 class Mailbox:
@@ -140,7 +140,7 @@ class Mailbox:
         "Reply with a finding of the server's own."
         write_frame(self.results, REPLY.pack(self.batch, seconds, False) + pack_report(status, "", detail))
 
-# %% ../nbs/01b_forkserver.ipynb #1566d418
+# %% ../nbs/01b_forkserver.ipynb #19342e86
 def load_program(code: types.CodeType, given: dict | None = None) -> dict: # the program's namespace
     "Run the top level of a program as the module `__main__`, with some names already bound."
     module = types.ModuleType("__main__")
@@ -163,7 +163,7 @@ def call_expression(source: str) -> types.CodeType:
         raise SyntaxError("the arguments are not one argument list")
     return compile(tree, "<arguments>", "eval")
 
-# %% ../nbs/01b_forkserver.ipynb #c2bd6567
+# %% ../nbs/01b_forkserver.ipynb #a3da6431
 VALUE_STATUS = {"unsupported_type": "unsupported_type", "cyclic": "unsupported_type",
                 "too_deep": "output_too_large", "huge_int": "output_too_large", "too_long": "output_too_large"}
 
@@ -188,6 +188,7 @@ def answer_call(code, arguments, literal, problems): # a packed report
         sys.settrace(None)  # the program's own tracing must not disturb what follows
         return pack_report("error", "", describe(error))
 
+# %% ../nbs/01b_forkserver.ipynb #2885e97b
 NOT_RUN = ("error", "not run: an earlier call failed")
 
 def compile_program(source: str) -> types.CodeType | bytes: # a packed report when there is nothing to run
@@ -210,7 +211,7 @@ def send_report(report: bytes) -> None:
     "Write a report where the server reads it."
     write_frame(3, report)
 
-# %% ../nbs/01b_forkserver.ipynb #d12318af
+# %% ../nbs/01b_forkserver.ipynb #f37a36be
 def enclose_child(job, count, world, *kept) -> None:
     "Leave the server's session and descriptors (those kept become 3 and up), and go behind the walls."
     try:
@@ -233,7 +234,7 @@ def run_child(job, calls, world, writer): # never returns
         answer_calls(sources, calls, world.problems, send_report, job["stop"])
     finally: os._exit(0)
 
-# %% ../nbs/01b_forkserver.ipynb #ff547a2f
+# %% ../nbs/01b_forkserver.ipynb #f5a7feae
 class SolutionError(RuntimeError):
     "What the solution's side reported instead of a value."
 
@@ -282,7 +283,7 @@ def answer_tests(source: str, word: str, functions: dict) -> bytes: # a packed r
     except MemoryError: return pack_report("memory", "", "MemoryError")
     except BaseException as error: return pack_report("error", "", describe(error))
 
-# %% ../nbs/01b_forkserver.ipynb #e632025b
+# %% ../nbs/01b_forkserver.ipynb #9efb7609
 def run_side(job, world, tests: bool, kept): # never returns
     "One of the two children of a job with tests."
     try:
@@ -312,7 +313,7 @@ def start_pair(job, world): # (process numbers, the pipe of the reports)
         for descriptor in (d for pipe in pipes for d in pipe): os.close(descriptor)
     return pids, reader
 
-# %% ../nbs/01b_forkserver.ipynb #423c804c
+# %% ../nbs/01b_forkserver.ipynb #395d1c28
 CLOCK, NOW, PAUSE = getattr(time, "clock_gettime", lambda clock: 0.0), time.monotonic, time.sleep  # the true ones: programs see others
 STAT, SCAN = os.stat, os.scandir
 
@@ -343,7 +344,7 @@ def cpu_seconds(pids: list[int]) -> float: # CPU time that running children have
         except OSError: pass
     return used
 
-# %% ../nbs/01b_forkserver.ipynb #cc315890
+# %% ../nbs/01b_forkserver.ipynb #97b21d32
 def watch(
     pids: list[int], # the children at work
     reader: int, # the pipe of the reports
@@ -377,7 +378,7 @@ def watch(
             base, wall, idle = now, 0.0, 0.0  # the next call's time begins
         if mail.full(): return "output_too_large", said, 0.0
 
-# %% ../nbs/01b_forkserver.ipynb #5406c96b
+# %% ../nbs/01b_forkserver.ipynb #e65d7c03
 def end_all(pids: list[int]) -> None:
     "Kill and reap children."
     for pid in pids: os.kill(pid, signal.SIGKILL)
@@ -396,7 +397,7 @@ def end_child(pids: list[int], why: str, timeout: float, calls: int): # (status,
     end_all(others)
     return *judge(why, status, usage, not ended, timeout, calls), usage.ru_utime + usage.ru_stime
 
-# %% ../nbs/01b_forkserver.ipynb #981c6d57
+# %% ../nbs/01b_forkserver.ipynb #0c8ef0b2
 def read_file(path: str) -> bytes:
     "Read a small file without Python's `open`, which children see replaced."
     descriptor = os.open(path, os.O_RDONLY)
@@ -430,7 +431,7 @@ def judge(why, status, usage, killed, timeout, calls=1): # (status, detail)
     if os.WTERMSIG(status) == signal.SIGKILL: return "infrastructure", "killed from outside"
     return "crashed", f"ended by signal {os.WTERMSIG(status)}"
 
-# %% ../nbs/01b_forkserver.ipynb #b43bebb4
+# %% ../nbs/01b_forkserver.ipynb #be0518f3
 def renew_standard() -> None:
     "Open a new standard input and output for the next child: an open file has flags that all its holders share."
     os.close(0)
@@ -450,7 +451,7 @@ def start_child(job, calls, world): # ([process number], its pipe)
     os.close(writer)
     return [pid], reader
 
-# %% ../nbs/01b_forkserver.ipynb #ca9ef58f
+# %% ../nbs/01b_forkserver.ipynb #9d0e1797
 def run_calls(job, calls, together, world): # (statuses of the calls that were answered, fate of the next one as (status, detail, CPU seconds))
     "Fork a child for some calls, watch it, end it."
     renew_standard()
@@ -484,7 +485,7 @@ def run_job(job, world):
         if slow: break
     for _ in todo: world.mail.say("postponed", "an earlier call ran out of time")
 
-# %% ../nbs/01b_forkserver.ipynb #5ebe9015
+# %% ../nbs/01b_forkserver.ipynb #a3111446
 def remove_tree(path: str) -> None:
     "Delete a folder's contents without following links."
     for entry in SCAN(path):
@@ -503,7 +504,7 @@ def clean_folder(world) -> None:
     os.chdir(world.folder)
     world.cleaned = STAT(world.folder).st_mtime_ns
 
-# %% ../nbs/01b_forkserver.ipynb #6fbdbd82
+# %% ../nbs/01b_forkserver.ipynb #e56d5046
 def fix_clocks(start: int) -> None: # seconds since 1970
     "Let every clock be one counter that begins at `start`."
     clock = [start * 10 ** 9]
@@ -535,7 +536,7 @@ def fix_clocks(start: int) -> None: # seconds since 1970
     time.asctime = lambda at=None: words(time.localtime() if at is None else at)
     time.ctime = lambda at=None: words(time.localtime(at))
 
-# %% ../nbs/01b_forkserver.ipynb #7808db65
+# %% ../nbs/01b_forkserver.ipynb #fbc65661
 def fix_files(start: int) -> None: # what stands for a date
     "Let files have no dates, and numbers in the order in which they are met."
     met = {}
@@ -563,7 +564,7 @@ class Entries:
     def __enter__(self): return self
     def __exit__(self, *error): self.close()
 
-# %% ../nbs/01b_forkserver.ipynb #250765f7
+# %% ../nbs/01b_forkserver.ipynb #9f6e6e99
 PERSONALITY_FIXED = 0x40000
 
 def fix_addresses(libc, second: bool) -> None: # never returns the first time, where the system allows it
@@ -577,7 +578,7 @@ def fix_addresses(libc, second: bool) -> None: # never returns the first time, w
     except (AttributeError, ValueError, OSError): return
     os.execve(sys.executable, sys.orig_argv, {**os.environ, "AGAIN": "1"})
 
-# %% ../nbs/01b_forkserver.ipynb #66db19f6
+# %% ../nbs/01b_forkserver.ipynb #6a5ef100
 SIZES = range(48, 513, 16)  # of the blocks that the interpreter hands out from pools; below are `object()` (16) and floats (32)
 
 def plug_holes() -> list: # keep it, or the holes open
@@ -606,7 +607,7 @@ def settle_heap(backwards: bool) -> list: # keep it
     for _ in range(8): kept.append([])  # in place of the lists that were made and dropped here
     return kept
 
-# %% ../nbs/01b_forkserver.ipynb #c6890fa2
+# %% ../nbs/01b_forkserver.ipynb #c4b02511
 def keep_to_folder(folder: str) -> None:
     "Let Python's file functions reach only the working folder."
     def guard(function, name):
@@ -621,7 +622,7 @@ def keep_to_folder(folder: str) -> None:
     def refuse(*which): raise PermissionError("resource usage is not told")
     resource.getrusage = refuse
 
-# %% ../nbs/01b_forkserver.ipynb #0dcec8d2
+# %% ../nbs/01b_forkserver.ipynb #db34dcb8
 PRELOAD = ("collections", "copy", "dataclasses", "datetime", "decimal", "enum", "fractions", "functools", "heapq", "itertools",
            "json", "math", "operator", "re", "statistics", "string", "typing")
 MORE = ("abc", "array", "asyncio", "base64", "bisect", "calendar", "cmath", "contextlib", "difflib", "graphlib", "hashlib", "html", "inspect",
@@ -634,7 +635,7 @@ def load_module(name: str, path: str) -> types.ModuleType:
     spec.loader.exec_module(module)
     return module
 
-# %% ../nbs/01b_forkserver.ipynb #e62108d2
+# %% ../nbs/01b_forkserver.ipynb #e5f26afc
 def preload(names: list[str]) -> None:
     "Import modules, but not what they want done after each fork: it costs time, and the random state is set anyway."
     os.register_at_fork, keep = lambda **hooks: None, os.register_at_fork
@@ -684,7 +685,7 @@ def burn_number() -> None:
     if pid == 0: os._exit(0)
     os.waitpid(pid, 0)
 
-# %% ../nbs/01b_forkserver.ipynb #2853f222
+# %% ../nbs/01b_forkserver.ipynb #13667fe3
 def serve(settings: dict) -> None:
     "Answer batches of jobs from standard input until it ends."
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever ignores it hands that down, and then no child can be waited for
@@ -715,10 +716,10 @@ def failing_fork(count: int):
         return os.fork()
     return fork
 
-# %% ../nbs/01b_forkserver.ipynb #60e4a12f
+# %% ../nbs/01b_forkserver.ipynb #215ccf4a
 if __name__ == "__main__" and len(sys.argv) == 2 and sys.argv[1].startswith("{"): serve(json.loads(sys.argv[1]))
 
-# %% ../nbs/01b_forkserver.ipynb #355edca9
+# %% ../nbs/01b_forkserver.ipynb #0e4de35e
 def lay_out(batch: int, jobs: list[dict]) -> tuple[dict, bytes]: # (what the server gets, what its children read)
     "Split jobs into numbers and texts."
     numbers, texts = [], bytearray()

@@ -13,7 +13,7 @@ __all__ = ['STATUSES', 'START', 'PLAIN_MODULES', 'NOT_PLAIN', 'METHODS', 'AZR_BA
            'to_run', 'same_value', 'compare', 'Sandbox', 'break_forks', 'fastest', 'bench_new_process', 'bench_pool',
            'bench_level', 'bench_verifier', 'bench_latency']
 
-# %% ../nbs/02_verifier.ipynb #5b154dec
+# %% ../nbs/02_verifier.ipynb #9e14c902
 import ast
 import json
 import os
@@ -40,7 +40,7 @@ from .forkserver import lay_out, unpack_reply
 from .problems import FormatError, Problem, Proposal, canonical_arguments, canonical_literal, parse_literal, rename_entry
 from .walls import LAYERS, LEVELS
 
-# %% ../nbs/02_verifier.ipynb #83205a10
+# %% ../nbs/02_verifier.ipynb #a7af7aaa
 STATUSES = ("ok", "error", "syntax", "banned", "timeout", "memory", "output_too_large", "unsupported_type",
             "nondeterministic", "crashed", "infrastructure")
 
@@ -66,7 +66,7 @@ class Check:
     well_formed: bool  # the answer has the form that was asked for
     reason: str  # "ok", "wrong", a status, or a format reason
 
-# %% ../nbs/02_verifier.ipynb #4c082db9
+# %% ../nbs/02_verifier.ipynb #9b3f0531
 def server_settings(seed: int, folder: str, layers: Sequence[str], preload: Sequence[str]) -> dict:
     "What a server program is told at its start."
     paths = [os.path.realpath(p) for p in sys.path if p.endswith(("site-packages", "dist-packages"))] if preload else []
@@ -81,7 +81,7 @@ def server_environment(seed: int) -> dict[str, str]:
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     return {**own, **dict.fromkeys(threads, "1"), **({"SECOND": "1"} if seed else {})}
 
-# %% ../nbs/02_verifier.ipynb #53a925a6
+# %% ../nbs/02_verifier.ipynb #24354a64
 class ServerDied(RuntimeError):
     "A fork server ended or stopped answering."
 
@@ -108,7 +108,7 @@ def read_reply(stream, deadline: float) -> bytes:
         if size is None and len(body) == 4: size, body = int.from_bytes(body, "little"), b""
     return body
 
-# %% ../nbs/02_verifier.ipynb #da75e36f
+# %% ../nbs/02_verifier.ipynb #80674955
 START = """import importlib.util, json, sys
 spec = importlib.util.spec_from_file_location("forkserver", sys.argv[1])  # as a module, which is compiled once, and not as a script
 server = importlib.util.module_from_spec(spec)
@@ -157,7 +157,7 @@ class ServerProcess:
             self.retired = True
             self.stop()
 
-# %% ../nbs/02_verifier.ipynb #8b58aad0
+# %% ../nbs/02_verifier.ipynb #2519bcd3
 class Server(ServerProcess):
     "One fork server: a process that runs jobs one after the other."
     batches = 0  # so far
@@ -187,7 +187,7 @@ class Server(ServerProcess):
         while rest: rest = rest[self.texts.write(rest):]
         send_message(self.process.stdin, message, time.monotonic() + 15)
 
-# %% ../nbs/02_verifier.ipynb #3ee92be0
+# %% ../nbs/02_verifier.ipynb #d4d19f06
 PLAIN_MODULES = {  # module -> names that keep nothing and lead nowhere ("": all of them)
     **dict.fromkeys(("bisect", "cmath", "heapq", "itertools", "math"), ""),
     "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
@@ -208,7 +208,7 @@ def syntax_tree(source: str, mode: str = "exec") -> ast.AST | None: # None when 
         try: return ast.parse(source, mode=mode)
         except (SyntaxError, ValueError, RecursionError, MemoryError): return None
 
-# %% ../nbs/02_verifier.ipynb #c032605b
+# %% ../nbs/02_verifier.ipynb #86f9d0fb
 @lru_cache(maxsize=4096)
 def is_plain(program: str) -> bool:
     "Whether the calls of a program may share one process, with each other and with those of other plain programs."
@@ -232,7 +232,7 @@ def plain_tree(tree: ast.AST) -> bool:
         if any(name in modules for name in getattr(node, "kwd_attrs", [getattr(node, "attr", "")])): return False  # a class may hold a module
     return True
 
-# %% ../nbs/02_verifier.ipynb #e7a3c416
+# %% ../nbs/02_verifier.ipynb #1c7bf4cf
 def plain_import(module: str | None, name: str) -> bool:
     "Whether a name of a module keeps no state."
     names = PLAIN_MODULES.get(module)
@@ -257,7 +257,7 @@ def plain_name(name: str) -> bool: # `_` alone is a common loop variable
     "Whether a name gives no way to reach the interpreter."
     return name not in NOT_PLAIN and not (name.startswith("_") and name != "_")
 
-# %% ../nbs/02_verifier.ipynb #69e0ef75
+# %% ../nbs/02_verifier.ipynb #a314fe1b
 AZR_BANNED = ("logging", "random", "multiprocessing", "pebble", "subprocess", "threading", "datetime", "time", "hashlib", "hmac", "bcrypt",
               "os.sys", "os.path", "sys.exit", "os.environ", "calendar")
 
@@ -288,7 +288,7 @@ def banned_use(program: str, banned: Iterable[str]) -> str | None: # the banned 
     used |= {dotted(node, aliases) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     return next((name for name in banned for use in sorted(used) if use == name or use.startswith(name + ".")), None)
 
-# %% ../nbs/02_verifier.ipynb #e25a83d1
+# %% ../nbs/02_verifier.ipynb #25d77778
 def is_literal(arguments: str) -> bool:
     "Whether an argument list holds literals only."
     try: canonical_arguments(arguments)
@@ -301,7 +301,7 @@ def brings_class(arguments: str) -> bool:
     calls = [node for node in ast.walk(syntax_tree(f"f({arguments}\n)", "eval") or ast.Call()) if isinstance(node, ast.Call)]
     return len(calls) != 1  # `f(...)` itself
 
-# %% ../nbs/02_verifier.ipynb #d68b2774
+# %% ../nbs/02_verifier.ipynb #85d447ac
 # words of a program that may tell where its objects lie
 SEEING = {"id", "hash", "object", "repr", "set", "frozenset", "nan", "eval", "exec", "compile", "getattr", "globals", "locals", "vars",
           "__dict__", "__class__", "__import__", "builtins", "__builtins__", "ctypes", "gc"}
@@ -317,7 +317,7 @@ def sees_addresses(program: str) -> bool:
     makers = [n for n in nodes if isinstance(n, (ast.Lambda, ast.ClassDef, ast.GeneratorExp, ast.FunctionDef))]  # one function there is anyhow
     return len(makers) > 1 and (bool(words & {"str", "format", "ascii"}) or any(isinstance(n, (ast.JoinedStr, ast.Mod)) for n in nodes))
 
-# %% ../nbs/02_verifier.ipynb #0fa336f1
+# %% ../nbs/02_verifier.ipynb #8568698b
 @lru_cache(maxsize=4096)
 def unordered(source: str) -> bool:
     "Whether a program could depend on the order of a set or on a hash."
@@ -356,7 +356,7 @@ def agree(first: Outcome, second: Outcome) -> Outcome:
     texts = [o.value if o.status == "ok" else f"{o.status}: {o.detail}" for o in (first, second)]
     return Outcome("nondeterministic", None, f"{texts[0][:100]} and then {texts[1][:100]}", first.seconds + second.seconds)
 
-# %% ../nbs/02_verifier.ipynb #55097fe3
+# %% ../nbs/02_verifier.ipynb #8dc069cd
 class IsolationError(RuntimeError):
     "A layer that the caller insists on is not available."
 
@@ -381,7 +381,7 @@ def close_servers(owner: int, servers: list, folder: str, tasks: queue.SimpleQue
     try: rmtree(folder, ignore_errors=True)
     except RecursionError: run(["rm", "-rf", folder], check=False)  # a program can nest folders deeper than Python can follow
 
-# %% ../nbs/02_verifier.ipynb #74e7c6e2
+# %% ../nbs/02_verifier.ipynb #93347620
 def insist(required: Sequence[str], missing: dict[str, str]) -> None:
     "Raise `IsolationError` if a required layer is missing."
     lacking = [f"{layer} ({missing[layer]})" for layer in required if layer in missing]
@@ -394,7 +394,7 @@ def work_off(tasks: queue.SimpleQueue) -> None:
         task()
         task = None  # it holds the pools, and those who wait for nothing must not keep them alive
 
-# %% ../nbs/02_verifier.ipynb #5f68fe1a
+# %% ../nbs/02_verifier.ipynb #63ee3929
 class Pools:
     "Two pools of fork servers, and threads to feed them."
     def __init__(self, workers: int, layers: tuple[str, ...], required: tuple[str, ...], preload: tuple[str, ...]):
@@ -430,7 +430,7 @@ class Pools:
         while self.running and time.monotonic() < deadline: time.sleep(0.005)  # also batches in the threads of callers
         self.stop()  # whatever still runs loses its server, and cannot start one
 
-# %% ../nbs/02_verifier.ipynb #4a146753
+# %% ../nbs/02_verifier.ipynb #90f1250f
 def join_jobs(
     jobs: Sequence[dict],
     indices: Iterable[int], # of the jobs to run
@@ -444,7 +444,7 @@ def join_jobs(
         return {**jobs[group[0]], "sources": [source for i in group for source in jobs[i]["sources"]], "calls": calls, "shared": True}
     return [(join(group), group) for group in groups.values()]
 
-# %% ../nbs/02_verifier.ipynb #df89eb38
+# %% ../nbs/02_verifier.ipynb #27c900ef
 def lost(results: list) -> bool:
     "Whether any call of a job failed for reasons of the machinery."
     return any(result[0] == "infrastructure" for result in results)
@@ -460,7 +460,7 @@ class Call:
             process = server.process
             if process is not None: process.kill()
 
-# %% ../nbs/02_verifier.ipynb #6d650590
+# %% ../nbs/02_verifier.ipynb #7372a6e8
 def postponed(
     job: dict,
     row: list, # its raw results
@@ -471,7 +471,7 @@ def postponed(
     def again(part): return {**job, "calls": [job["calls"][i] for i in part], "shared": False, "pooled": False}
     return [(row, slice(part[0], part[-1] + 1), again(part)) for part in parts]
 
-# %% ../nbs/02_verifier.ipynb #1585e7c9
+# %% ../nbs/02_verifier.ipynb #6478c528
 class Dispatcher(Pools):
     "Pools that run jobs."
     def run(self, jobs: list[dict], worlds: Sequence[int]) -> list[list]: # for each job, its raw results in each world
@@ -534,7 +534,7 @@ class Dispatcher(Pools):
                 self.idle[world].put(server)
         finally: self.running.discard(me)
 
-# %% ../nbs/02_verifier.ipynb #ea835d10
+# %% ../nbs/02_verifier.ipynb #64c85a07
 class Workplace:
     "The options of a sandbox and its servers' life."
     def __init__(self,
@@ -567,7 +567,7 @@ class Workplace:
         "Which layers stand, for reports and run folders."
         return {layer: self.pools.missing.get(layer, "active") for layer in LAYERS}
 
-# %% ../nbs/02_verifier.ipynb #99c7c6c3
+# %% ../nbs/02_verifier.ipynb #cce2e71f
 class Runner(Workplace):
     "Runs untrusted programs in confined children; safe to call from several threads."
     def outcomes(self, jobs: list[dict], runs: int) -> list[list[Outcome]]: # for each job, one outcome a call
@@ -630,7 +630,7 @@ class Runner(Workplace):
         jobs = [make_job(source, None, timeout or self.timeout, memory_mb or self.memory_mb) for source in sources]
         return [outcomes[0] for outcomes in self.outcomes(jobs, 1)]
 
-# %% ../nbs/02_verifier.ipynb #83fefd18
+# %% ../nbs/02_verifier.ipynb #7d2f8f6d
 def literal_arguments(source: str) -> str: # the list as one would write it, in the order in which it was written
     "Check that an argument list holds literals only, and normalise its spelling; raises `FormatError`."
     canonical_arguments(source)
@@ -653,7 +653,7 @@ def verdict(proposal: Proposal, outcomes: Sequence[Outcome]) -> Verdict:
     shown = len(outcomes) // 2 if proposal.kind == "code_f" else 0
     return Verdict(True, "ok", Problem(proposal.kind, proposal.program, proposal.inputs, tuple(o.value for o in outcomes), proposal.message, shown))
 
-# %% ../nbs/02_verifier.ipynb #dd32365f
+# %% ../nbs/02_verifier.ipynb #5c291dcd
 def read_answer(problem: Problem, answer: str | None) -> str | FormatError: # the answer in canonical form
     "Parse an answer without running anything."
     if answer is None or (problem.kind != "code_i" and not answer.strip()): return FormatError("empty")
@@ -670,7 +670,7 @@ def to_run(problem: Problem, form: str | FormatError) -> list: # [((program, hid
     hidden = tuple(i for i, _ in problem.hidden) if problem.kind == "code_f" else ()
     return [((form, hidden), list(dict.fromkeys(hidden)))] if hidden else [((problem.program, ()), [form])]
 
-# %% ../nbs/02_verifier.ipynb #ff1c6973
+# %% ../nbs/02_verifier.ipynb #86f17433
 def same_value(
     first: str, # canonical literal
     second: str, # canonical literal
@@ -693,7 +693,7 @@ def compare(problem: Problem, form: str | FormatError, known: dict, equality: st
     right = all(same_value(outcome.value, output, equality) for outcome, output in zip(outcomes, gold))
     return Check(right, True, "ok" if right else "wrong")
 
-# %% ../nbs/02_verifier.ipynb #b052647d
+# %% ../nbs/02_verifier.ipynb #f04ab11a
 class Sandbox(Runner):
     "A `Runner` that validates proposals and checks answers."
     def __init__(self,
@@ -737,13 +737,13 @@ class Sandbox(Runner):
             known |= {key: dict(zip(inputs, outcomes)) for (key, inputs), outcomes in zip(some.items(), self.outcomes(jobs, runs))}
         return [compare(problem, form, known, self.equality) for (problem, _), form in zip(pairs, forms)]
 
-# %% ../nbs/02_verifier.ipynb #8fe84458
+# %% ../nbs/02_verifier.ipynb #b7fa880f
 def break_forks(server: Server, count: int) -> None:
     "Let the next forks of a server fail (to test what happens then)."
     server.greet()
     send_message(server.process.stdin, {"batch": 0, "jobs": [], "break_forks": count}, time.monotonic() + 15)
 
-# %% ../nbs/02_verifier.ipynb #7646c1c9
+# %% ../nbs/02_verifier.ipynb #673f7f5a
 TRIVIAL = ("def f(x):\n    return x + 1", "1")
 POOL = """
 import json, sys, time
@@ -793,7 +793,7 @@ def bench_pool(cases: Sequence[tuple[str, str]], workers: int) -> tuple[str, flo
         run = subprocess.run([sys.executable, file.name], input=json.dumps([workers, list(cases)]), capture_output=True, text=True, check=True)
     return tuple(json.loads(run.stdout.splitlines()[-1]))
 
-# %% ../nbs/02_verifier.ipynb #533016a1
+# %% ../nbs/02_verifier.ipynb #4790af55
 def bench_level(cases: Sequence[tuple[str, str]], name: str, level: str, workers: int) -> list[tuple]: # (what, isolation, seconds, executions)
     "Executions at one isolation level: one run, two runs, and answers checked eight at a time."
     rows = []
@@ -802,9 +802,8 @@ def bench_level(cases: Sequence[tuple[str, str]], name: str, level: str, workers
         for box.share, runs in ((True, 1), (True, 2), (False, 1), (False, 2)):
             seconds = fastest(lambda part, runs=runs: box.execute_many(part, runs=runs), cases)
             rows.append((f"{name}, {runs} run{'s' * (runs > 1)}{', shared process' if box.share else ''}", level, seconds, len(cases)))
-        box.share = False
         if name == "trivial":
-            for what, extra in (("8 answers", ""), ("8 answers, a process each", "import sys\n")):
+            for what, extra in (("8 answers, shared process", ""), ("8 answers, a process each", "import sys\n")):
                 problems = [Problem("code_i", f"{extra}def f(x):\n    return x + {i}", ("1",), (str(i),)) for i in range(len(cases) // 8)]
                 seconds = fastest(lambda part: box.check_many([(problem, str(answer)) for problem in part for answer in range(8)]), problems)
                 rows.append((what, level, seconds, 8 * len(problems)))
@@ -830,7 +829,7 @@ def bench_verifier(
     return [{"what": what, "isolation": level, "per_second": n / seconds, "per_second_per_core": n / seconds / workers, "ms": 1000 * seconds / n}
             for what, level, seconds, n in rows]
 
-# %% ../nbs/02_verifier.ipynb #bb95adaf
+# %% ../nbs/02_verifier.ipynb #62a79a9d
 def bench_latency(box: Runner, count: int = 300) -> dict[str, float]: # milliseconds: "p50", "p99"
     "Time single trivial executions, one run each."
     times = []

@@ -6,7 +6,7 @@
 __all__ = ['MAX_RANKS', 'PROBES', 'need_vllm', 'lora_rank', 'capture_sizes', 'sample_seed', 'sampling_options', 'to_sample',
            'VllmEngine']
 
-# %% ../nbs/10c_vllm_engine.ipynb #954a9840
+# %% ../nbs/10c_vllm_engine.ipynb #cbfcadba
 import importlib
 import importlib.util
 import shutil
@@ -21,7 +21,7 @@ from fastcore.basics import patch
 
 from .rollouts import Request, Sample, TorchEngine, count, cut_text, full_context, inference, reply_ends, stop_length
 
-# %% ../nbs/10c_vllm_engine.ipynb #545a76c5
+# %% ../nbs/10c_vllm_engine.ipynb #7bd611e4
 def need_vllm():  # the module
     "Import vLLM, or say how to get it."
     if importlib.util.find_spec("vllm") is None:
@@ -44,7 +44,7 @@ def capture_sizes(
     "A few batch sizes to capture as graphs; vLLM pads to the next one."
     return sorted({min(2**i, rows) for i in range(0, rows.bit_length() + 1, 2)} | {rows})
 
-# %% ../nbs/10c_vllm_engine.ipynb #9939b4d3
+# %% ../nbs/10c_vllm_engine.ipynb #2a8857f8
 def sample_seed(
     seed: int,  # the request's
     sample: int,  # number of the sample
@@ -65,7 +65,7 @@ def sampling_options(
                 ignore_eos=True, logprobs=0, detokenize=bool(request.stop), skip_special_tokens=False,
                 seed=sample_seed(request.seed, sample) if seeded and request.temperature else None)
 
-# %% ../nbs/10c_vllm_engine.ipynb #67aeb9d5
+# %% ../nbs/10c_vllm_engine.ipynb #7b70b1c7
 def to_sample(
     output,  # one of vLLM's completions
     request: Request,
@@ -84,7 +84,7 @@ def to_sample(
     text = decode(ids[:-1] if ended == "eos" else ids)
     return Sample(cut_text(text, request.stop) if found is not None else text, ids, logprobs, tuple(-x for x in logprobs), ended)
 
-# %% ../nbs/10c_vllm_engine.ipynb #d72ab5ed
+# %% ../nbs/10c_vllm_engine.ipynb #fc55b375
 class VllmEngine:
     "Samples with vLLM, one LoRA adapter a member."
     check, text = TorchEngine.check, TorchEngine.text
@@ -138,7 +138,7 @@ def llm_options(self: VllmEngine,
                 gpu_memory_utilization=memory, enable_sleep_mode=self.sleeps, generation_config="vllm", logprobs_mode="processed_logprobs",
                 enable_prefix_caching=True, seed=0, **lora, **compiled)
 
-# %% ../nbs/10c_vllm_engine.ipynb #52ab50f7
+# %% ../nbs/10c_vllm_engine.ipynb #818f7ee7
 @patch
 def load(self: VllmEngine,
     names: Sequence[str],  # members that are about to sample
@@ -147,7 +147,7 @@ def load(self: VllmEngine,
     from vllm.lora.request import LoRARequest
     changed = []
     for name in names:
-        stamp = (self.population.ref(name).version, tuple(flat._version for flat in self.population.flats))
+        stamp = self.population.stamp()
         if name in self.loaded and self.loaded[name][0] == stamp: continue
         title, number = f"{self.population.ref(name)}-{self.next_id}", self.next_id
         self.next_id += 1
@@ -162,7 +162,7 @@ def load(self: VllmEngine,
         changed.append(name)
     return changed
 
-# %% ../nbs/10c_vllm_engine.ipynb #996f785c
+# %% ../nbs/10c_vllm_engine.ipynb #97725416
 @patch
 def ask(self: VllmEngine,
     requests: Sequence[Request],  # all of members, or all of the base
@@ -202,7 +202,7 @@ def generate(self: VllmEngine,
     if self.sleeps: self.sleep()
     return out
 
-# %% ../nbs/10c_vllm_engine.ipynb #b769b488
+# %% ../nbs/10c_vllm_engine.ipynb #ae4da915
 PROBES = 4  # prompts of the check
 
 @patch
@@ -237,7 +237,7 @@ def verify(self: VllmEngine,
     if found["change"] > 2 * self.tolerance: self.checked[name] = found
     return found
 
-# %% ../nbs/10c_vllm_engine.ipynb #c24535c0
+# %% ../nbs/10c_vllm_engine.ipynb #59cb8fe6
 @patch
 def sleep(self: VllmEngine) -> None:
     "Give the GPU's memory back."
